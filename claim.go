@@ -1,0 +1,211 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/idem-go/idem/driver"
+)
+
+// Claim is a key that the caller holds, or, beside [ErrAlreadyDone], the record
+// of one that is done. Its methods are safe for concurrent use. A claim inside
+// [Store.Execute] is renewed and settled by Execute; one from [Store.Claim] by
+// its caller.
+type Claim struct {
+	// Result is the recorded outcome. Set when Claim returns ErrAlreadyDone.
+	Result Result
+
+	call  // what was asked for
+	lease // how long the answer may be trusted
+
+	ref       driver.Ref
+	attempt   int
+	takeover  bool
+	print     driver.Fingerprint // the record's
+	providers []driver.Provider  // the record's
+	codec     string             // of the value to record, or recorded; "" is raw bytes
+	held      bool               // acquired; false beside ErrAlreadyDone and before
+	open      bool               // running without a claim (FailOpen)
+
+	under claimContext          // the operation's context
+	final driver.CompleteParams // of a success
+}
+
+// claimKey is the context key of the claim a call runs under.
+type claimKey struct{}
+
+// ClaimFrom returns the claim under which an operation runs. It reports false
+// outside one.
+func ClaimFrom(ctx context.Context) (*Claim, bool) {
+	c, ok := ctx.Value(claimKey{}).(*Claim)
+	return c, ok
+}
+
+// Key returns the key as the caller gave it.
+func (c *Claim) Key() string { return c.key }
+
+// Token returns the fencing token: it rises with every claim of the key, so
+// that a resource that remembers the highest one can refuse a stale holder. It
+// orders claims; it authorises nothing. It is 0 if FailOpen ran the operation
+// without a claim.
+func (c *Claim) Token() uint64 { return c.ref.Token }
+
+// Attempt returns the number of this claim of the key, from 1.
+func (c *Claim) Attempt() int { return c.attempt }
+
+// Takeover reports whether some earlier attempt may have had its effect. It is
+// also true when nothing is known, because FailOpen ran the operation without a
+// claim.
+func (c *Claim) Takeover() bool { return c.takeover }
+
+// ProviderKey returns the key to pass to a provider that deduplicates: the same
+// for every attempt, process and release, different for every namespace, key
+// and provider. It has the shape of a UUID, 36 characters.
+func (c *Claim) ProviderKey(provider string) string {
+	return providerKey(c.store.opts.Namespace, c.key, provider)
+}
+
+// Refs returns the provider references saved by this and earlier attempts, in
+// order.
+func (c *Claim) Refs() []ProviderRef {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]ProviderRef(nil), c.refs...)
+}
+
+// Remaining returns what is left of the trust window: how long the holder may
+// act without asking. It is 0 when the window has ended or the claim is not
+// held.
+func (c *Claim) Remaining() time.Duration {
+	if !c.held {
+		return 0
+	}
+	return max(0, time.Duration(c.trusted.Load())-c.store.now())
+}
+
+// Context returns a context that ends, with cause [ErrLeaseLost], when the
+// trust window does, and at once if the claim is not held. Renewals move its
+// end. Settling the claim does not end it. The caller must call the
+// CancelFunc.
+func (c *Claim) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(context.WithValue(parent, claimKey{}, c))
+	if c.open {
+		return ctx, func() { cancel(context.Canceled) }
+	}
+	lease := c.leaseContext()
+	forget := context.AfterFunc(lease, func() { cancel(context.Cause(lease)) })
+	return ctx, func() { forget(); cancel(context.Canceled) }
+}
+
+// leaseContext returns the context that ends with the trust window.
+func (c *Claim) leaseContext() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.window == nil {
+		c.window, c.endIt = context.WithCancelCause(context.WithoutCancel(c.ctx))
+		if !c.settled && c.Remaining() == 0 {
+			c.endIt(c.leaseLost(nil))
+		}
+	}
+	return c.window
+}
+
+// Renew makes the lease begin anew, now, and moves the trust window. Inside
+// [Store.Execute] that happens by itself; a claim from [Store.Claim] is never
+// renewed otherwise. ctx and Options.StoreTimeout bound the call. It returns
+// [ErrLeaseLost] if somebody took the key over, and [ErrUnavailable] if the
+// store did not answer: then the trust window stays as it was, and Renew may be
+// called again.
+func (c *Claim) Renew(ctx context.Context) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	started := c.store.now()
+	err := c.store.try(ctx, func(ctx context.Context) error {
+		return c.store.b.Renew(ctx, c.ref, &driver.RenewParams{Lease: c.opts.lease, Retention: c.opts.retention})
+	})
+	if e := c.renewed(started, err); e.Kind != 0 {
+		c.store.observe(ctx, c, e)
+	}
+	return c.callError(ctx, err)
+}
+
+// SaveRef notes the reference under which a provider knows the effect, durably,
+// for the recovery of a later attempt. Saving the same one again changes
+// nothing. ctx and Options.StoreTimeout bound the call. It returns
+// [ErrLeaseLost] if somebody took the key over, [ErrUnavailable] if the store
+// did not answer (it may be saved all the same; call again) or FailOpen runs
+// the operation without a claim, and [ErrInvalidOption] for an empty name or
+// reference, or one longer than 128 bytes or 4 KiB.
+func (c *Claim) SaveRef(ctx context.Context, provider, ref string) error {
+	if len(provider) > maxProviderLen || checkText(provider) != "" || ref == "" || len(ref) > maxMessage {
+		return invalidOption("SaveRef(%q): the provider's name or the reference is empty, too long, or has forbidden characters", provider)
+	}
+	if err := c.usable(); err != nil {
+		return err
+	}
+	add := driver.ProviderRef{Provider: provider, Ref: ref}
+	err := c.store.try(ctx, func(ctx context.Context) error {
+		return c.store.b.Annotate(ctx, c.ref, &driver.AnnotateParams{Refs: []driver.ProviderRef{add}})
+	})
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, have := range c.refs {
+			if have == add {
+				return nil
+			}
+		}
+		c.refs = append(c.refs, add)
+	}
+	return c.callError(ctx, err)
+}
+
+// usable returns an error if the claim cannot be renewed or annotated.
+func (c *Claim) usable() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.open:
+		return c.error(ErrUnavailable, "running without a claim, because the store was unavailable", nil)
+	case c.lost:
+		return c.leaseLost(nil)
+	case !c.held || c.settled:
+		return invalidOption("the claim of key %s is not held any more", c.store.label(c.key))
+	}
+	return nil
+}
+
+// callError is what a failed Renew or SaveRef returns.
+func (c *Claim) callError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, driver.ErrLeaseLost):
+		return c.leaseLost(err)
+	case errors.Is(err, driver.ErrCorrupt):
+		return c.error(ErrCorrupt, "", err)
+	}
+	e := c.error(ErrUnavailable, "the lease stands as it was", withCause(ctx, err))
+	e.Effect = EffectUnknown // the operation is running
+	return e
+}
+
+// leaseLost is the error for the end of the trust window or the lease.
+func (c *Claim) leaseLost(cause error) error {
+	if errors.Is(cause, ErrLeaseLost) {
+		cause = nil // it says no more than the sentinel
+	}
+	return c.error(ErrLeaseLost, "", cause)
+}
+
+// error builds an error about this claim.
+func (c *Claim) error(reason error, detail string, cause error) *Error {
+	e := newError(reason, c.store.label(c.key), detail, cause)
+	e.Attempt = c.attempt
+	if c.held {
+		e.State = driver.Claimed
+	}
+	return e
+}

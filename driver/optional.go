@@ -1,0 +1,144 @@
+package driver
+
+import (
+	"context"
+	"time"
+)
+
+// Retainer tells a backend's own retention. Fallback: 7 days.
+type Retainer interface {
+	DefaultRetention() time.Duration
+}
+
+// Checker looks at the server and its settings. It returns its findings joined
+// (each a [*Finding]), nil if there are none, or any other error if it could
+// not look. Fallback: nothing is checked.
+type Checker interface {
+	Check(ctx context.Context) error
+}
+
+// Watcher gives hints that a key may have changed, for those who wait for
+// another process. Hints may be late, coalesce, or get lost: the Store polls
+// besides. Fallback: polling alone.
+type Watcher interface {
+	// Watch returns a channel that receives, or is closed, after the key may
+	// have been settled. The watch ends with ctx, which the caller must end.
+	// Errors only cost the hint.
+	Watch(ctx context.Context, key string) (<-chan struct{}, error)
+}
+
+// Editor changes settled records for an operator, by compare-and-set on the
+// token. Fallback: errors.ErrUnsupported.
+type Editor interface {
+	// Redact removes the body of a completed record and leaves a tombstone: it
+	// stays completed, with the same token and retention and a higher revision.
+	// The value, message and references are gone; a failure keeps its Code.
+	// ErrNotFound without a record, ErrConflict if the token differs or no
+	// outcome is recorded. Redacting what is redacted changes nothing.
+	Redact(ctx context.Context, key string, p *EditParams) error
+	// Reset lets the key run again: it becomes Released, not in doubt and not
+	// held, with a higher token and no outcome; attempts go on counting. The
+	// owner is forgotten, so an old claim is fenced. ErrNotFound without a
+	// record, ErrConflict if the token differs or an unexpired claim stands.
+	Reset(ctx context.Context, key string, p *EditParams) error
+}
+
+// EditParams are the parameters of [Editor].
+type EditParams struct {
+	Token uint64
+	// Audit is stored with the time of the backend.
+	Audit Audit
+	// Retention as in ClaimParams, for a record that has no outcome after the
+	// edit.
+	Retention time.Duration
+}
+
+// Lister lists records for operators and recovery passes. Fallback:
+// errors.ErrUnsupported.
+type Lister interface {
+	List(ctx context.Context, p *ListParams) (*ListResult, error)
+}
+
+// ListParams are the parameters of [Lister].
+type ListParams struct {
+	// States to list; empty lists all.
+	States []State
+	// Prefix of the key.
+	Prefix string
+	// After is the Next of the page before; "" begins.
+	After string
+	// Limit is the page's size; 0 is 100.
+	Limit int
+}
+
+// ListResult is one page. Records come in an order that stays the same from
+// page to page, without their outcome's Value.
+type ListResult struct {
+	Records []Record
+	// Next continues after this page; "" at the end.
+	Next string
+}
+
+// Purger removes records whose retention has ended, in bounded steps that do
+// not block claims. Fallback: the server expires by itself.
+type Purger interface {
+	Purge(ctx context.Context, p *PurgeParams) (*PurgeResult, error)
+}
+
+// PurgeParams are the parameters of [Purger].
+type PurgeParams struct {
+	// Batch is the most records one step removes; 0 is the backend's default.
+	Batch int
+	// UnknownAfter, if positive, also removes records whose outcome has been
+	// unknown, without a change, for longer than this (I13).
+	UnknownAfter time.Duration
+	// Progress, if set, is called after each step with the sum so far.
+	Progress func(purged int64)
+}
+
+// PurgeResult is what [Purger] did. It is valid beside an error too.
+type PurgeResult struct {
+	Purged int64
+}
+
+// Cache is a fast tier: it holds copies of completed records only, may forget
+// any of them at any time, and is never the place where a claim is decided.
+type Cache interface {
+	// Get returns the copy, or ErrNotFound. Anything unreadable is ErrNotFound:
+	// the archive knows better.
+	Get(ctx context.Context, key string) (*Record, error)
+	// Put stores the copy for p.TTL, unless one that is newer by (Token,
+	// Revision), or a marker of [Cache.Delete], is there.
+	Put(ctx context.Context, p *PutParams) error
+	// Delete removes the copy and refuses every Put for the key for the given
+	// time.
+	Delete(ctx context.Context, key string, refuse time.Duration) error
+}
+
+// PutParams are the parameters of [Cache.Put].
+type PutParams struct {
+	Record *Record
+	// TTL is how long the copy may be served. Not positive: nothing is put.
+	TTL time.Duration
+}
+
+// Unwrapper is implemented by backends that wrap another one.
+type Unwrapper interface {
+	Unwrap() Backend
+}
+
+// As finds the first backend in b's chain of wrappers that implements T.
+func As[T any](b Backend) (T, bool) {
+	for b != nil {
+		if t, ok := b.(T); ok {
+			return t, true
+		}
+		u, ok := b.(Unwrapper)
+		if !ok {
+			break
+		}
+		b = u.Unwrap()
+	}
+	var zero T
+	return zero, false
+}

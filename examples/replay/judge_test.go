@@ -1,0 +1,53 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestTheJudgeCountsWhatTheLedgerShows(t *testing.T) {
+	t.Parallel()
+	j, l := newJudge(), &ledger{}
+	for _, key := range []string{"once", "twice", "thrice", "never", "declined", "declined in silence", "failed without reason"} {
+		j.delivered(key)
+		j.delivered(key) // a redelivery is no other operation
+	}
+	for _, key := range []string{"once", "twice", "thrice", "twice", "thrice", "thrice"} {
+		l.write(charge{operation: hash64(key), amount: 100})
+	}
+	j.refused("declined")
+	j.failed("declined")
+	j.refused("declined in silence")  // nobody was told
+	j.failed("failed without reason") // nobody had refused it
+	want := verdict{operations: 7, effects: 6, doubled: 2, lost: 3, overcharged: 300}
+	require.Equal(t, want, j.verdict(l))
+	require.Equal(t, want, j.verdict(l), "a second reading counts anew")
+}
+
+func TestManyChargesOfOneOperationAreOneDoubledEffect(t *testing.T) {
+	t.Parallel()
+	j, l := newJudge(), &ledger{}
+	for range 1000 {
+		l.write(charge{operation: hash64("a"), amount: 1})
+	}
+	j.delivered("a")
+	require.Equal(t, verdict{operations: 1, effects: 1000, doubled: 1, overcharged: 999}, j.verdict(l))
+}
+
+func TestTheLedgerKeepsEachChargeAcrossPages(t *testing.T) {
+	t.Parallel()
+	l := &ledger{}
+	for i := range 3*ledgerPage + 5 {
+		require.Equal(t, chargeNumber(i), l.write(charge{delivery: int64(i)}))
+	}
+	require.Equal(t, 3*ledgerPage+5, l.len())
+	require.Equal(t, int64(ledgerPage), l.at(ledgerPage).delivery)
+	next := 0
+	l.each(func(n chargeNumber, c charge) {
+		require.Equal(t, next, int(n))
+		require.Equal(t, int64(next), c.delivery)
+		next++
+	})
+	require.Equal(t, l.len(), next)
+}

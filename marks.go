@@ -1,0 +1,51 @@
+package idem
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/idem-go/idem/backoff"
+	"github.com/idem-go/idem/driver"
+)
+
+// maxMessage bounds the text of a recorded failure, in bytes.
+const maxMessage = 4 << 10
+
+// Permanent marks an error that an operation returns as its final outcome: the
+// failure is recorded, and replayed to every later call. Nothing else makes
+// [Store.Execute] record a failure. Permanent(nil) is nil. The mark survives
+// wrapping, and errors.Is and errors.As see through it. It is the mark of the
+// class backoff.Permanent.
+func Permanent(err error) error { return backoff.Mark(err, backoff.Permanent) }
+
+// Unknown marks an error after which the effect may have happened: the key is
+// held, whatever the policy, until a recovery or [Store.Resolve] tells.
+// Unknown(nil) is nil. It is the mark of the class backoff.Ambiguous.
+func Unknown(err error) error { return backoff.Mark(err, backoff.Ambiguous) }
+
+// NotApplied marks an error after which the effect certainly did not happen:
+// the key is released and may run again at once, under every policy.
+// NotApplied(nil) is nil. It is the mark of the class backoff.Transient.
+func NotApplied(err error) error { return backoff.Mark(err, backoff.Transient) }
+
+// failure is the outcome to record for an error.
+func failure(err error) driver.Outcome {
+	code := "failed"
+	var coded interface{ Code() string }
+	if errors.As(err, &coded) {
+		if c := clean(coded.Code()); c != "" {
+			code = c
+		}
+	}
+	return driver.Outcome{Failed: true, Code: code, Message: clean(err.Error())}
+}
+
+// clean makes text storable everywhere: valid UTF-8 without NUL, at most
+// maxMessage bytes, cut between characters.
+func clean(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
+	if len(text) > maxMessage {
+		text = strings.ToValidUTF8(text[:maxMessage], "")
+	}
+	return text
+}

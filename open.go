@@ -1,0 +1,60 @@
+package idem
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/idem-go/idem/driver"
+)
+
+// runOpen runs the operation without a claim: FailOpen was chosen and the store
+// is unavailable. The claim it sees is real enough to use: ProviderKey works,
+// Token is 0, Takeover is true because nothing is known. Calls of this process
+// for the same key still meet.
+func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, error) {
+	c.open, c.attempt, c.takeover = true, 1, true
+	c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner}
+	c.claimed = s.now()
+	c.trust(c.claimed)
+	s.meeting.run(c)
+	s.observe(ctx, c, Event{Kind: EventUnprotected})
+	res, err := s.run(ctx, c, op)
+	res.Unprotected = true
+	return res, err
+}
+
+// settleOpen ends a run without a claim. If the claim may have been applied all
+// the same, the outcome is recorded by owner, in the background: the store was
+// unavailable a moment ago, and the caller has its result.
+func (s *Store) settleOpen(ctx context.Context, c *Claim, p *driver.CompleteParams) {
+	p.Outcome.Value = bytes.Clone(p.Outcome.Value)
+	s.writeOpen(ctx, c, finalWrite{ref: c.ref, complete: p}, leftNotRecorded)
+}
+
+// settleOpenFailure is settleOpen for an operation that failed.
+func (s *Store) settleOpenFailure(ctx context.Context, c *Claim, err error) {
+	if isPermanent(err) {
+		s.settleOpen(ctx, c, &driver.CompleteParams{Outcome: failure(err), Retention: c.opts.retention})
+		return
+	}
+	p := c.opts.release(err)
+	p.Retention = c.opts.retention
+	s.writeOpen(ctx, c, finalWrite{ref: c.ref, release: p}, leftFree)
+}
+
+func (s *Store) writeOpen(ctx context.Context, c *Claim, w finalWrite, how left) {
+	c.finish()
+	s.meeting.leave(c, how)
+	if !c.applied {
+		return
+	}
+	s.running.add()
+	go func() {
+		defer s.running.leave()
+		err := s.retry(ctx, c, w)
+		if err != nil && !errors.Is(err, driver.ErrLeaseLost) && !errors.Is(err, driver.ErrNotFound) {
+			s.observe(ctx, c, Event{Kind: EventNotRecorded, Err: err})
+		}
+	}()
+}

@@ -1,0 +1,46 @@
+package idem
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/idem-go/idem/driver"
+)
+
+// replay turns a recorded outcome into what the call returns. It is always a
+// replay; err tells of a recorded failure, or of a value that was not kept.
+func (s *Store) replay(c *Claim, rec *driver.Record) (replay bool, err error) {
+	out := &rec.Outcome
+	c.codec = out.Codec
+	c.Result = Result{Value: out.Value, Replayed: true, Recovered: out.Recovered, Token: rec.Token, RecordedAt: rec.RecordedAt}
+	if out.Failed {
+		return true, s.recordedError(c, rec)
+	}
+	var reason error
+	switch out.Body {
+	case driver.BodyKept:
+		return true, nil
+	case driver.BodyNotEncoded:
+		reason = ErrNotEncoded
+	case driver.BodyTooLarge:
+		reason = ErrTooLarge
+	case driver.BodyRedacted:
+		reason = ErrRedacted
+	default:
+		return false, c.error(ErrCorrupt, fmt.Sprintf("its body is of the unknown kind %d", out.Body), nil)
+	}
+	e := c.error(reason, "it was recorded without its value", nil)
+	e.State, e.Effect = rec.State, EffectEarlier
+	return true, e
+}
+
+// recordedError is the replay of a failure.
+func (s *Store) recordedError(c *Claim, rec *driver.Record) *RecordedError {
+	out := &rec.Outcome
+	e := newError(ErrRecordedFailure, s.label(c.key), out.Code, nil)
+	if out.Message != "" {
+		e.detail += ": " + strings.TrimSpace(out.Message)
+	}
+	e.Attempt, e.State = rec.Attempt, rec.State
+	return &RecordedError{Code: out.Code, Message: out.Message, RecordedAt: rec.RecordedAt, detail: e, revived: s.opts.Errors[out.Code]}
+}

@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/idem-go/idem/driver"
+)
+
+// purgeRules run alone: a purge is for all keys of a server, not for those of
+// one rule. What other runs left behind makes its sums larger, never smaller.
+func purgeRules() []rule {
+	all := []rule{
+		{name: "purge/removes_what_has_ended_and_nothing_else", text: textPurge, check: purgeEnded},
+		{name: "purge/leaves_unknown_records_unless_asked", text: cite(i13Unknown, textPurgeUnknown), check: purgeUnknownUnasked},
+		{name: "purge/removes_old_unknown_records_if_asked", text: textPurgeUnknown, check: purgeUnknownAsked},
+		{name: "purge/goes_in_bounded_steps", text: cite(textPurge, textPurgeBatch, textPurgeSum), check: purgeSteps},
+		{name: "purge/can_be_ended_and_goes_on", text: cite(textPurge, textPurgeResult), check: purgeCancelled},
+		{name: "purge/leaves_unreadable_records", text: i12, needs: needCorrupt, check: purgeCorrupt},
+	}
+	for i := range all {
+		all[i].needs |= needPurger
+		all[i].alone = true
+	}
+	return all
+}
+
+func (t *trial) purger(b driver.Backend) driver.Purger {
+	p, ok := driver.As[driver.Purger](b)
+	if !ok {
+		t.Fatalf("Capabilities.Purger is declared, but driver.As finds no Purger")
+	}
+	return p
+}
+
+// purge purges with p and returns how many records went.
+func (t *trial) purge(b driver.Backend, p driver.PurgeParams) int64 {
+	res, err := t.purger(b).Purge(t.ctx(), &p)
+	if err != nil || res == nil {
+		t.Fatalf("Purge: error %v", err)
+	}
+	return res.Purged
+}
+
+func purgeEnded(t *trial) {
+	b := t.open()
+	before := map[*subject]picture{}
+	for _, sit := range situations() {
+		s := t.on(b, sit.name)
+		sit.make(s)
+		before[s] = picture{}
+	}
+	t.lapse()
+	for s := range before {
+		before[s] = s.picture()
+	}
+	if n := t.purge(b, driver.PurgeParams{}); n < 1 {
+		t.Errorf("purged %d, but one record's retention had ended", n)
+	}
+	for s, was := range before {
+		if t.h.RawBytes != nil && was.err != nil {
+			if raw := t.h.RawBytes(t.tb, s.raw, s.key); len(raw) != 0 {
+				t.Errorf("%q is still stored after the purge", s.key)
+			}
+			was.raw = nil
+		}
+		s.unchanged(was, "Purge")
+	}
+}
+
+func purgeUnknownUnasked(t *trial) {
+	b := t.open()
+	ended, held := t.on(b, "ended"), t.on(b, "held")
+	ended.acquire(lease(t.short()), keeping(t.short()))
+	ref := held.acquire(keeping(t.short()))
+	t.must(held.release(ref, driver.ReleaseParams{Held: true, Retention: t.short()}), "Release")
+	t.pass(2 * t.unit)
+	t.purge(b, driver.PurgeParams{})
+	ended.states("after a purge", driver.Unknown, false, false)
+	held.states("after a purge", driver.Unknown, true, true)
+}
+
+// purgeUnknownAsked: old means without a change for longer than UnknownAfter.
+func purgeUnknownAsked(t *trial) {
+	b := t.open()
+	short, keep := lease(t.short()), keeping(t.short())
+	oldEnded, oldHeld := t.on(b, "old ended"), t.on(b, "old held")
+	oldEnded.acquire(short, keep)
+	ref := oldHeld.acquire(keep)
+	t.must(oldHeld.release(ref, driver.ReleaseParams{Held: true, Retention: t.short()}), "Release")
+	changed := t.on(b, "changed since")
+	changedRef := changed.acquire(short, keep)
+	live, done := t.on(b, "live"), t.on(b, "done")
+	live.acquire(keep)
+	doneRef := done.acquire()
+	t.must(done.complete(doneRef, success("done")), "Complete")
+	t.pass(10 * t.unit)
+	t.must(changed.renew(changedRef, t.short()), "Renew")
+	t.lapse()
+	if n := t.purge(b, driver.PurgeParams{UnknownAfter: 5 * t.unit}); n < 2 {
+		t.Errorf("purged %d, but two unknown records were old", n)
+	}
+	oldEnded.gone("after a purge of old unknown records")
+	oldHeld.gone("after a purge of old unknown records")
+	changed.states("changed since", driver.Unknown, false, false)
+	live.states("live", driver.Claimed, false, false)
+	done.stands(success("done"))
+}
+
+// plantEnded leaves n records whose retention has ended.
+func (t *trial) plantEnded(b driver.Backend, n int) []*subject {
+	var out []*subject
+	for i := range n {
+		s := t.on(b, fmt.Sprintf("ended/%d", i))
+		s.completeFor(s.acquire(), success("old"), t.short())
+		out = append(out, s)
+	}
+	t.lapse()
+	return out
+}
+
+func purgeSteps(t *trial) {
+	b := t.open()
+	t.plantEnded(b, 5)
+	var sums []int64
+	n := t.purge(b, driver.PurgeParams{Batch: 2, Progress: func(sum int64) { sums = append(sums, sum) }})
+	if n < 5 || len(sums) < 3 {
+		t.Errorf("purged %d in steps %v; want at least 5 in at least 3 steps", n, sums)
+	}
+	last := int64(0)
+	for _, sum := range sums {
+		if sum < last || sum > last+2 {
+			t.Errorf("a step from %d to %d, the batch is 2", last, sum)
+		}
+		last = sum
+	}
+	if last != n {
+		t.Errorf("the last sum is %d, the result %d", last, n)
+	}
+	if again := t.purge(b, driver.PurgeParams{}); again != 0 {
+		t.Logf("a second purge found %d more records, of other runs", again)
+	}
+}
+
+func purgeCancelled(t *trial) {
+	b := t.open()
+	t.plantEnded(b, 5)
+	ctx, cancel := context.WithCancel(t.ctx())
+	defer cancel()
+	seen := int64(0)
+	res, err := t.purger(b).Purge(ctx, &driver.PurgeParams{Batch: 2, Progress: func(sum int64) { seen = sum; cancel() }})
+	if res == nil || res.Purged < seen || seen < 1 {
+		t.Fatalf("Purge, ended after its first step: result %+v, progress %d, error %v", res, seen, err)
+	}
+	if err == nil && res.Purged < 5 {
+		t.Errorf("Purge left records and returned no error")
+	}
+	if n := t.purge(b, driver.PurgeParams{Batch: 2}); res.Purged+n < 5 {
+		t.Errorf("purged %d, then %d, but 5 records had ended", res.Purged, n)
+	}
+}
+
+func purgeCorrupt(t *trial) {
+	b := t.open()
+	for _, kind := range []CorruptKind{Truncated, UnknownState, HigherFormat, Empty} {
+		s := t.on(b, kind.String())
+		s.completeFor(s.acquire(), success("old"), t.short())
+		if !t.h.Corrupt(t.tb, s.raw, s.key, kind) {
+			continue
+		}
+		t.pass(t.unit)
+		_, _ = t.purger(b).Purge(t.ctx(), &driver.PurgeParams{UnknownAfter: t.short()})
+		_, err := s.b.Inspect(t.ctx(), s.key)
+		t.refused(err, driver.ErrCorrupt, "Inspect of a record that is "+kind.String()+", after a purge")
+	}
+}

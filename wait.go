@@ -1,0 +1,147 @@
+package idem
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/idem-go/idem/driver"
+)
+
+// Bounds of the time between two questions to the backend about a key that is
+// running in another process. The hints of a driver.Watcher come besides.
+const (
+	pollFirst = 25 * time.Millisecond
+	pollMost  = time.Second
+)
+
+// wait waits for the key to be settled, then looks or claims, for at most the
+// call's own bound. It returns what [Store.ask] returns once the key is not in
+// progress any more, or the error "in progress" when the bound has passed.
+func (s *Store) wait(ctx context.Context, c *Claim, busy error) (bool, error) {
+	w := s.meeting.join(c)
+	if w == nil {
+		return false, busy
+	}
+	defer s.meeting.quit(c, w)
+	began := s.now()
+	defer func() { c.waited.Store(int64(s.now() - began)) }()
+	limit, cancel := context.WithTimeoutCause(ctx, c.opts.wait, errWaited)
+	defer cancel()
+	poll := poller{every: pollFirst}
+	defer poll.stop()
+	for {
+		sig, err := s.nextSignal(limit, w, &poll)
+		switch {
+		case err != nil:
+			return false, stopWaiting(err, busy)
+		case sig == signalRefused:
+			return false, busy
+		case sig == signalTurn && s.meeting.runner(c) != nil:
+			continue // a call that did not wait claimed it here; its end wakes us
+		}
+		replay, err := s.ask(ctx, c) // not cut short by the bound: it may claim
+		var progress *InProgressError
+		if !errors.As(err, &progress) {
+			return replay, err
+		}
+		busy = err
+		if s.meeting.keepTurn(c, w) {
+			poll.plan(limit, c, progress)
+		}
+	}
+}
+
+// errWaited is the cause of the context that bounds a wait.
+var errWaited = newError(ErrInProgress, "", "waited as long as WithWait allows", nil)
+
+// nextSignal returns the next signal; a poll that is due is a turn.
+func (s *Store) nextSignal(ctx context.Context, w *waiter, poll *poller) (signal, error) {
+	select {
+	case sig := <-w.signal:
+		return sig, nil
+	default:
+	}
+	select {
+	case sig := <-w.signal:
+		return sig, nil
+	case <-poll.due():
+		return signalTurn, nil
+	case <-poll.hint:
+		poll.hinted()
+		return signalTurn, nil
+	case <-s.closing:
+		return 0, newError(ErrClosed, "", "it was closed while this call waited", nil)
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// stopWaiting is the error of a wait that ended without an answer.
+func stopWaiting(err, busy error) error {
+	if err == error(errWaited) { //nolint:errorlint // the very value is the mark
+		return busy
+	}
+	return &bothErrors{busy, err}
+}
+
+// poller plans the next question about a key that runs in another process.
+type poller struct {
+	every  time.Duration
+	timer  *time.Timer
+	hint   <-chan struct{}
+	asked  bool // for hints
+	cancel context.CancelFunc
+}
+
+// plan sets the next poll: sooner at first, never later than the lease's end.
+// The first time it also asks the backend for hints.
+func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
+	p.stopTimer()
+	p.timer = time.NewTimer(min(p.every, busy.LeaseLeft+time.Millisecond))
+	p.every = min(p.every*3/2, pollMost)
+	if p.asked {
+		return
+	}
+	p.asked = true
+	if watcher, ok := driver.As[driver.Watcher](c.store.b); ok {
+		ctx, p.cancel = context.WithCancel(ctx)
+		if hint, err := watcher.Watch(ctx, c.stored); err == nil {
+			p.hint = hint
+		}
+	}
+}
+
+// hinted notes that a hint came. A closed channel would come again and again,
+// so hints are asked for anew.
+func (p *poller) hinted() {
+	p.stopHints()
+	p.asked = false
+}
+
+// due is when the next poll is; nil if none is planned.
+func (p *poller) due() <-chan time.Time {
+	if p.timer == nil {
+		return nil
+	}
+	return p.timer.C
+}
+
+func (p *poller) stop() {
+	p.stopTimer()
+	p.stopHints()
+}
+
+func (p *poller) stopTimer() {
+	if p.timer != nil {
+		p.timer.Stop()
+		p.timer = nil
+	}
+}
+
+func (p *poller) stopHints() {
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.cancel, p.hint = nil, nil
+}
