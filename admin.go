@@ -177,14 +177,11 @@ func (s *Store) Check(ctx context.Context) error {
 
 // adminError is the error of an operator's call.
 func (s *Store) adminError(ctx context.Context, c *Claim, detail string, err error) error {
-	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt, ErrLeaseLost} {
+	if errors.Is(err, driver.ErrLeaseLost) { // of a claim made by Resolve
+		return c.error(ErrConflict, detail, mask(err))
+	}
+	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt} {
 		if errors.Is(err, reason) {
-			if err == reason { //nolint:errorlint // the bare sentinel says no more
-				err = nil
-			}
-			if reason == ErrLeaseLost {
-				reason = ErrConflict
-			}
 			return c.error(reason, detail, mask(err))
 		}
 	}

@@ -16,7 +16,7 @@ type bounded struct {
 	detached bool // goes on when the parent has ended
 
 	mu     sync.Mutex // guards the fields below
-	inner  context.Context
+	inner  context.Context //nolint:containedctx // it is the context
 	cancel context.CancelFunc
 }
 

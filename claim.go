@@ -3,6 +3,7 @@ package idem
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/idem-go/idem/driver"
@@ -152,12 +153,9 @@ func (c *Claim) SaveRef(ctx context.Context, provider, ref string) error {
 	if err == nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		for _, have := range c.refs {
-			if have == add {
-				return nil
-			}
+		if !slices.Contains(c.refs, add) {
+			c.refs = append(c.refs, add)
 		}
-		c.refs = append(c.refs, add)
 	}
 	return c.callError(ctx, err)
 }

@@ -205,8 +205,8 @@ func meaning(code string) (Effect, string) {
 
 // codeOf returns the stable code of a sentinel.
 func codeOf(reason error) string {
-	switch reason { //nolint:errorlint // the sentinels themselves are looked up
-	case ErrInProgress:
+	switch reason {
+	case ErrInProgress: //nolint:errorlint // the sentinels themselves are looked up
 		return "in_progress"
 	case ErrFingerprintMismatch:
 		return "fingerprint_mismatch"

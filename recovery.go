@@ -123,7 +123,7 @@ func (s *Store) notExecuted(ctx context.Context, c *Claim) error {
 	switch {
 	case errors.Is(err, driver.ErrLeaseLost):
 		c.finish()
-		return s.lost(ctx, c, nil)
+		return s.lost(ctx, c)
 	case err != nil:
 		err = c.error(ErrUnavailable, "the verdict \"not executed\" could not be recorded", err)
 	case ctx.Err() != nil:

@@ -22,7 +22,7 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 	returned := false
 	defer func() {
 		if !returned {
-			s.settleFailure(ctx, opCtx, c, nil)
+			_ = s.settleFailure(ctx, opCtx, c, nil) // observed; the panic or Goexit goes on
 		}
 	}()
 	if c.takeover && c.opts.recover != nil {
@@ -114,7 +114,7 @@ func (s *Store) recordSuccess(ctx context.Context, c *Claim, res Result, encodin
 	err := s.complete(ctx, c, p)
 	switch {
 	case errors.Is(err, driver.ErrLeaseLost):
-		return Result{}, s.lost(ctx, c, nil)
+		return Result{}, s.lost(ctx, c)
 	case err != nil:
 		return res, s.notRecorded(ctx, c, err)
 	}
@@ -187,7 +187,7 @@ func (s *Store) recordFailure(ctx context.Context, c *Claim, out driver.Outcome,
 	err := s.complete(ctx, c, &driver.CompleteParams{Outcome: out, Retention: c.opts.retention})
 	switch {
 	case errors.Is(err, driver.ErrLeaseLost):
-		return s.lost(ctx, c, nil)
+		return s.lost(ctx, c)
 	case err != nil:
 		return s.notRecorded(ctx, c, err)
 	}
@@ -214,7 +214,7 @@ func (s *Store) giveUp(ctx context.Context, c *Claim, p *driver.ReleaseParams) e
 	s.settled(c, err, leftFree)
 	switch {
 	case errors.Is(err, driver.ErrLeaseLost):
-		return s.lost(ctx, c, nil)
+		return s.lost(ctx, c)
 	case err != nil:
 		s.observe(ctx, c, Event{Kind: EventNotReleased, Err: err})
 		e := c.error(ErrNotRecorded, "the key could not be released; it stays claimed until the lease ends", mask(err))
@@ -246,8 +246,8 @@ func (s *Store) settled(c *Claim, err error, how left) {
 }
 
 // lost is the error, and the event, for a lease that the store says is lost.
-func (s *Store) lost(ctx context.Context, c *Claim, cause error) error {
-	e := s.lostWith(c, cause)
+func (s *Store) lost(ctx context.Context, c *Claim) error {
+	e := s.lostWith(c, nil)
 	s.observe(ctx, c, Event{Kind: EventLeaseLost, Err: e})
 	return e
 }

@@ -3,6 +3,7 @@ package idem
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -106,7 +107,7 @@ func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts
 	if lease < 0 {
 		return nil, invalidOption("Claim: the lease %v is negative", lease)
 	}
-	c, err := s.begin(ctx, key, append(opts[:len(opts):len(opts)], WithLease(lease)))
+	c, err := s.begin(ctx, key, append(slices.Clip(opts), WithLease(lease)))
 	if err != nil {
 		return nil, err
 	}

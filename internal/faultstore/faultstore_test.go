@@ -20,7 +20,7 @@ const (
 	lease = 30 * time.Second
 )
 
-var errDown = errors.New("connection reset by peer") //nolint:gochecknoglobals // a sentinel
+var errDown = errors.New("connection reset by peer")
 
 func owner(n byte) driver.Owner { return driver.Owner{n} }
 

@@ -21,6 +21,14 @@ func nth(t *testing.T, s *faultstore.Store, method string, n int) faultstore.Cal
 	return c
 }
 
+// logged returns the parameters of the first call of method.
+func logged[P any](t *testing.T, s *faultstore.Store, method string) P {
+	t.Helper()
+	p, ok := nth(t, s, method, 1).Params.(P)
+	require.True(t, ok)
+	return p
+}
+
 // I3, C02: the copy of each call of a former owner arrives after a takeover.
 func TestALateDuplicateArrivesWithTheParametersThatItHad(t *testing.T) {
 	t.Parallel()
@@ -123,13 +131,13 @@ func TestTheLogKeepsCopiesOfTheParameters(t *testing.T) {
 		a.Refs[0].Ref, a.Audit.By, r.Audit.By, c.Audit.By = "x", "x", "x", "x"
 		copy(c.Outcome.Value, "XXXXX")
 
-		logged := func(method string) any { return nth(t, s, method, 1).Params }
-		require.Equal(t, "k", logged("Claim").(*driver.ClaimParams).Fingerprints[0].KeyID)
-		require.Equal(t, "card", logged("Claim").(*driver.ClaimParams).Providers[0].Name)
-		require.Equal(t, "1", logged("Annotate").(*driver.AnnotateParams).Refs[0].Ref)
-		require.Equal(t, "ann", logged("Annotate").(*driver.AnnotateParams).Audit.By)
-		require.Equal(t, "ann", logged("Complete").(*driver.CompleteParams).Audit.By)
-		require.Equal(t, "ann", logged("Release").(*driver.ReleaseParams).Audit.By)
+		claimed, annotated := logged[*driver.ClaimParams](t, s, "Claim"), logged[*driver.AnnotateParams](t, s, "Annotate")
+		require.Equal(t, "k", claimed.Fingerprints[0].KeyID)
+		require.Equal(t, "card", claimed.Providers[0].Name)
+		require.Equal(t, "1", annotated.Refs[0].Ref)
+		require.Equal(t, "ann", annotated.Audit.By)
+		require.Equal(t, "ann", logged[*driver.CompleteParams](t, s, "Complete").Audit.By)
+		require.Equal(t, "ann", logged[*driver.ReleaseParams](t, s, "Release").Audit.By)
 		_, err = s.Replay(ctx, nth(t, s, "Complete", 1))
 		require.NoError(t, err, "the same outcome (I6)")
 		require.Equal(t, driver.Succeeded, state(t, inner))
