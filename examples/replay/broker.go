@@ -71,41 +71,30 @@ func (b *broker) run(ctx context.Context, read feed) error {
 		failed <- read(ctx, in)
 	}()
 
-	var waiting dueHeap
-	var fresh *message
-	outstanding := 0
+	var d desk
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for in != nil || fresh != nil || len(waiting) > 0 || outstanding > 0 {
-		next, out, more := fresh, b.out, in
-		delayed := len(waiting) > 0 && time.Until(waiting[0].due) <= 0
-		if delayed {
-			next = waiting[0].m
-		} else if len(waiting) > 0 {
-			timer.Reset(time.Until(waiting[0].due))
-		}
+	for in != nil || !d.empty() {
+		next, wait := d.next()
+		out, more := b.out, in
 		if next == nil {
-			out = nil // nothing to hand out
+			out = nil // nothing to hand out now
+			timer.Reset(wait)
 		}
-		if fresh != nil || len(waiting) >= maxDelayed {
+		if d.fresh != nil || len(d.delayed) >= maxDelayed {
 			more = nil // nothing to read now
 		}
 		select {
 		case out <- next:
-			outstanding++
-			if delayed {
-				heap.Pop(&waiting)
-			} else {
-				fresh = nil
-			}
+			d.handedOut(next)
 		case m, ok := <-more:
-			if fresh = m; !ok {
+			if d.fresh = m; !ok {
 				in = nil
 			}
 		case r := <-b.back:
-			outstanding--
+			d.outstanding--
 			if !r.due.IsZero() {
-				heap.Push(&waiting, r)
+				heap.Push(&d.delayed, r)
 			}
 		case <-timer.C:
 		case <-ctx.Done():
@@ -113,6 +102,37 @@ func (b *broker) run(ctx context.Context, read feed) error {
 		}
 	}
 	return <-failed
+}
+
+// desk is what the broker has to do.
+type desk struct {
+	fresh       *message // read, and never handed out
+	delayed     dueHeap  // came back
+	outstanding int      // handed out, and not back
+}
+
+func (d *desk) empty() bool { return d.fresh == nil && len(d.delayed) == 0 && d.outstanding == 0 }
+
+// next returns what to hand out now: a message whose delay is over, else the
+// fresh one. If there is neither, it returns how long to wait for the former.
+func (d *desk) next() (*message, time.Duration) {
+	wait := time.Hour // something else will happen before
+	if len(d.delayed) > 0 {
+		if wait = time.Until(d.delayed[0].due); wait <= 0 {
+			return d.delayed[0].m, 0
+		}
+	}
+	return d.fresh, wait
+}
+
+// handedOut notes that what next returned is out.
+func (d *desk) handedOut(m *message) {
+	d.outstanding++
+	if m == d.fresh {
+		d.fresh = nil
+	} else {
+		heap.Pop(&d.delayed)
+	}
 }
 
 // stream feeds what src has; note is told of each delivery before it is handed

@@ -6,8 +6,9 @@ import "time"
 type ending struct {
 	kind  endingKind
 	after time.Duration // until it may be delivered again, for waiting and broken
-	// overhead is what the store added to the call; 0 if it was not measured.
+	// overhead is what the store added to the call, if it was measured.
 	overhead time.Duration
+	measured bool
 }
 
 type endingKind uint8

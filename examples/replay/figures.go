@@ -18,6 +18,7 @@ type figures struct {
 	Held        int64   `json:"held"`
 	Resolved    int64   `json:"resolved"`
 	Doubled     int64   `json:"doubled"`
+	Example     []int64 `json:"doubled_example,omitempty"` // numbers of the deliveries that doubled the first one
 	Lost        int64   `json:"lost"`
 	Wrong       int64   `json:"wrong_replays"`
 	Unsettled   int64   `json:"unsettled"`
@@ -43,6 +44,7 @@ func (p *pass) figures() figures {
 		Held:        t.held.Load(),
 		Resolved:    t.resolved.Load(),
 		Doubled:     p.after.doubled - p.before.doubled,
+		Example:     p.after.example,
 		Lost:        p.after.lost,
 		Wrong:       t.wrong.Load(),
 		Unsettled:   t.deliveries.Load() - t.settled.Load(),
@@ -71,7 +73,8 @@ func (f figures) plus(g figures) figures {
 		Held:        f.Held + g.Held,
 		Resolved:    f.Resolved + g.Resolved,
 		Doubled:     f.Doubled + g.Doubled,
-		Lost:        g.Lost, // judged over all passes
+		Example:     g.Example, // of all passes so far
+		Lost:        g.Lost,    // judged over all passes
 		Wrong:       f.Wrong + g.Wrong,
 		Unsettled:   f.Unsettled + g.Unsettled,
 		Overcharged: f.Overcharged + g.Overcharged,

@@ -22,11 +22,9 @@ type guarded struct {
 	tally   *tally
 }
 
-// handle runs the operation once per key, whatever the broker delivers.
+// handle runs the operation once per key, whatever the broker delivers. What is
+// unreadable has no key, which idem refuses.
 func (g *guarded) handle(ctx context.Context, m *message) ending {
-	if m.unreadable {
-		return ending{kind: unreadable}
-	}
 	var c call
 	body := m.body()
 	ctx = context.WithValue(ctx, callKey{}, &c)
@@ -48,7 +46,7 @@ func (g *guarded) handle(ctx context.Context, m *message) ending {
 	if c.waited && e.kind != waiting {
 		g.tally.waits.Add(1) // the call waited, and then went on
 	} else {
-		e.overhead = overhead
+		e.overhead, e.measured = overhead, true
 	}
 	return e
 }

@@ -51,7 +51,6 @@ var errKilled = errors.New("the process died after the provider charged")
 type without struct {
 	handler
 	process *process
-	tally   *tally
 }
 
 func (w *without) handle(ctx context.Context, m *message) ending {

@@ -46,11 +46,12 @@ func (j *judge) note(key string, fact uint8) {
 
 // verdict is what the ledger says.
 type verdict struct {
-	operations  int64 // distinct keys that were delivered
-	effects     int64 // charges
-	doubled     int64 // operations with more than one charge
-	lost        int64 // operations with no charge, and no refusal that was passed on
-	overcharged int64 // sum of the charges after the first of each operation, in minor units
+	operations  int64   // distinct keys that were delivered
+	effects     int64   // charges
+	doubled     int64   // operations with more than one charge
+	lost        int64   // operations with no charge, and no refusal that was passed on
+	overcharged int64   // sum of the charges after the first of each operation, in minor units
+	example     []int64 // the two deliveries that doubled the first doubled effect
 }
 
 // verdict reads the whole ledger.
@@ -61,13 +62,16 @@ func (j *judge) verdict(l *ledger) verdict {
 		j.files[h] = file{facts: f.facts}
 	}
 	var v verdict
+	var example charge
 	l.each(func(_ chargeNumber, c charge) {
 		f := j.files[c.operation]
 		v.effects++
 		switch f.charges {
 		case 0:
 		case 1:
-			v.doubled++
+			if v.doubled++; v.doubled == 1 {
+				example = c
+			}
 			v.overcharged += c.amount
 		default:
 			v.overcharged += c.amount
@@ -75,6 +79,9 @@ func (j *judge) verdict(l *ledger) verdict {
 		f.charges = min(f.charges, 254) + 1
 		j.files[c.operation] = f
 	})
+	if v.doubled > 0 {
+		v.example = []int64{l.first(example.operation).delivery, example.delivery}
+	}
 	v.operations = int64(len(j.files))
 	const final = wasRefused | hasFailed
 	for _, f := range j.files {

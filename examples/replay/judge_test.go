@@ -13,14 +13,14 @@ func TestTheJudgeCountsWhatTheLedgerShows(t *testing.T) {
 		j.delivered(key)
 		j.delivered(key) // a redelivery is no other operation
 	}
-	for _, key := range []string{"once", "twice", "thrice", "twice", "thrice", "thrice"} {
-		l.write(charge{operation: hash64(key), amount: 100})
+	for i, key := range []string{"once", "twice", "thrice", "thrice", "twice", "thrice"} {
+		l.write(charge{operation: hash64(key), delivery: int64(i), amount: 100})
 	}
 	j.refused("declined")
 	j.failed("declined")
 	j.refused("declined in silence")  // nobody was told
 	j.failed("failed without reason") // nobody had refused it
-	want := verdict{operations: 7, effects: 6, doubled: 2, lost: 3, overcharged: 300}
+	want := verdict{operations: 7, effects: 6, doubled: 2, lost: 3, overcharged: 300, example: []int64{2, 3}}
 	require.Equal(t, want, j.verdict(l))
 	require.Equal(t, want, j.verdict(l), "a second reading counts anew")
 }
@@ -32,7 +32,7 @@ func TestManyChargesOfOneOperationAreOneDoubledEffect(t *testing.T) {
 		l.write(charge{operation: hash64("a"), amount: 1})
 	}
 	j.delivered("a")
-	require.Equal(t, verdict{operations: 1, effects: 1000, doubled: 1, overcharged: 999}, j.verdict(l))
+	require.Equal(t, verdict{operations: 1, effects: 1000, doubled: 1, overcharged: 999, example: []int64{0, 0}}, j.verdict(l))
 }
 
 func TestTheLedgerKeepsEachChargeAcrossPages(t *testing.T) {

@@ -55,6 +55,18 @@ func (l *ledger) each(f func(chargeNumber, charge)) {
 	}
 }
 
+// first returns the first charge of an operation that has one. Nobody may write
+// meanwhile.
+func (l *ledger) first(operation uint64) (found charge) {
+	seen := false
+	l.each(func(_ chargeNumber, c charge) {
+		if !seen && c.operation == operation {
+			found, seen = c, true
+		}
+	})
+	return found
+}
+
 func (l *ledger) len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ type consumer interface {
 // starter starts what runs in a new process.
 type starter func(p *process) (consumer, error)
 
-// run keeps a process with this many workers alive until the broker has nothing
+// runProcess keeps a process with this many workers alive until the broker has nothing
 // more to hand out: one that dies is replaced at once.
 func runProcess(ctx context.Context, workers int, b *broker, start starter, settle func(*broker, *message, ending)) error {
 	for {

@@ -52,7 +52,7 @@ func (r *replay) without(ctx context.Context, sample []delivery) (*figures, erro
 	h := r.newHandler()
 	p := &pass{cfg: r.cfg, judge: h.judge, tally: &tally{}, spent: &overheads{}, progress: r.progress}
 	p.start = func(proc *process) (consumer, error) {
-		return &without{handler: h, process: proc, tally: p.tally}, nil
+		return &without{handler: h, process: proc}, nil
 	}
 	stop := r.progress.follow("without idem", int64(len(sample)), p.tally.settled.Load)
 	defer stop()

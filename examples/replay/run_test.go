@@ -59,6 +59,7 @@ func TestEveryOperationHasItsEffectOnceThoughProcessesDie(t *testing.T) {
 	require.Positive(t, r.Overhead.First.P50)
 	require.Positive(t, r.Without.Doubled, "going without has its price")
 	require.Positive(t, r.Without.Overcharged)
+	require.Positive(t, r.Without.Killed)
 	require.Zero(t, r.Without.Lost)
 }
 
@@ -67,6 +68,7 @@ func TestAForgetfulProviderAndCrashesDoubleEffectsUnderRerun(t *testing.T) {
 	status, r := runJSON(t, "-generate", "2000", "-provider-forgets", "-crash", "-sample", "0")
 	require.Equal(t, 1, status)
 	require.Positive(t, r.Doubled)
+	require.Len(t, r.Example, 2)
 	require.Zero(t, r.Lost)
 	require.Nil(t, r.Without)
 }

@@ -116,8 +116,12 @@ func (r *report) failed() bool { return r.Doubled > 0 || r.Lost > 0 || r.Wrong >
 func (r *report) conclusion() string {
 	switch {
 	case r.failed():
-		return fmt.Sprintf("FAILED: %s effects doubled, %s operations lost, %s replays of another operation",
-			grouped(r.Doubled), grouped(r.Lost), grouped(r.Wrong))
+		var example string
+		if len(r.Example) == 2 {
+			example = fmt.Sprintf(" (the first by deliveries %d and %d)", r.Example[0], r.Example[1])
+		}
+		return fmt.Sprintf("FAILED: %s effects doubled%s, %s operations lost, %s replays of another operation",
+			grouped(r.Doubled), example, grouped(r.Lost), grouped(r.Wrong))
 	case r.Unsettled > 0:
 		return fmt.Sprintf("INCOMPLETE: %s deliveries found no end", grouped(r.Unsettled))
 	}

@@ -32,7 +32,7 @@ type overheads struct {
 // add counts what the store added to a call.
 func (o *overheads) add(e ending) {
 	switch {
-	case e.overhead == 0:
+	case !e.measured:
 	case e.kind == executed:
 		o.first.add(e.overhead)
 	case e.kind == replayed:
