@@ -203,6 +203,6 @@ func (c *Claim) leaseLost(cause error) error {
 // error builds an error about this claim.
 func (c *Claim) error(reason error, detail string, cause error) *Error {
 	e := newError(reason, c.store.label(c.key), detail, cause)
-	e.Attempt, e.State = c.attempt, driver.State(c.state.Load())
+	e.Attempt, e.State = c.attempt, driver.State(c.state.Load()) //nolint:gosec // a State was stored
 	return e
 }

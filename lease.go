@@ -196,8 +196,9 @@ func (c *Claim) renewed(started time.Duration, err error) Event {
 		return Event{}
 	case err == nil:
 		c.trust(started)
-		if c.window != nil && c.window.Err() != nil { // renewed after the trust window had ended
+		if c.told { // the trust window had ended, and nobody has taken over
 			c.window, c.endIt, c.told = nil, nil, false
+			c.store.meeting.run(c)
 		}
 		if c.renewAt > 0 {
 			c.renewAt = started + c.opts.renewEvery
