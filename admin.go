@@ -141,7 +141,7 @@ func (s *Store) edit(ctx context.Context, key string, token uint64, why string, 
 	defer s.running.leave()
 	editor, ok := driver.As[driver.Editor](s.b)
 	if !ok {
-		return fmt.Errorf("idem: the backend cannot edit records: %w", errors.ErrUnsupported)
+		return c.error(ErrInvalidOption, "the backend cannot edit records", errors.ErrUnsupported)
 	}
 	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout}
 	defer bound.end()
@@ -181,7 +181,7 @@ func (s *Store) adminError(ctx context.Context, c *Claim, detail string, err err
 	if errors.Is(err, driver.ErrLeaseLost) { // of a claim made by Resolve
 		return c.error(ErrConflict, detail, mask(err))
 	}
-	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt} {
+	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt, ErrInvalidKey} {
 		if errors.Is(err, reason) {
 			return c.error(reason, detail, mask(err))
 		}

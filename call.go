@@ -127,11 +127,11 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 	}
 	rec := &res.Record
 	c.saw(rec.Attempt, rec.State)
-	if rec.Token == 0 {
-		return false, c.error(ErrCorrupt, "the backend answered without a token", nil)
-	}
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
+		if rec.Token == 0 {
+			return false, c.error(ErrCorrupt, "the backend granted a claim without a token", nil)
+		}
 		return false, s.acquired(ctx, c, rec, started)
 	case driver.Completed:
 		return s.replay(c, rec)
@@ -276,9 +276,13 @@ func (s *Store) abandon(ctx context.Context, c *Claim) {
 	}()
 }
 
-// inProgress is the error for a live claim elsewhere.
+// inProgress is the error for a live claim elsewhere. leaseLeft is not positive
+// if the backend does not know it, because a transaction holds the record.
 func (c *Claim) inProgress(attempt int, age, leaseLeft time.Duration) error {
-	after := min(leaseLeft, max(100*time.Millisecond, age))
+	after := max(100*time.Millisecond, age)
+	if leaseLeft > 0 {
+		after = min(after, leaseLeft)
+	}
 	c.saw(attempt, driver.Claimed)
 	e := c.error(ErrInProgress, fmt.Sprintf("retry after %v", after.Round(time.Millisecond)), nil)
 	return &InProgressError{RetryAfter: after, LeaseLeft: leaseLeft, detail: e}

@@ -142,7 +142,7 @@ func (c *Claim) Renew(ctx context.Context) error {
 // the operation without a claim, and [ErrInvalidOption] for an empty name or
 // reference, or one longer than 128 bytes or 4 KiB.
 func (c *Claim) SaveRef(ctx context.Context, provider, ref string) error {
-	if len(provider) > maxProviderLen || checkText(provider) != "" || ref == "" || len(ref) > maxMessage {
+	if len(provider) > maxProviderLen || checkText(provider) != "" || len(ref) > maxMessage || checkText(ref) != "" {
 		return invalidOption("SaveRef(%q): the provider's name or the reference is empty, too long, or has forbidden characters", provider)
 	}
 	if err := c.usable(); err != nil {
@@ -168,7 +168,9 @@ func (c *Claim) usable() error {
 	defer c.mu.Unlock()
 	switch {
 	case c.open:
-		return c.error(ErrUnavailable, "running without a claim, because the store was unavailable", nil)
+		e := c.error(ErrUnavailable, "the operation runs without a claim, because the store was unavailable", nil)
+		e.Effect = EffectUnknown // it is running
+		return e
 	case c.lost:
 		return c.leaseLost(nil)
 	case !c.held || c.settled:

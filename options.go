@@ -115,7 +115,11 @@ const (
 	// transactional or passes [Claim.ProviderKey] on.
 	Rerun UnknownPolicy = iota
 	// Hold runs nothing and returns [ErrOutcomeUnknown] until a recovery or
-	// [Store.Resolve] has told how the attempt ended.
+	// [Store.Resolve] has told how the attempt ended. An end that certainly had
+	// no effect still frees the key: [NotApplied], and errors that say that
+	// nothing was sent, a provider's 429 and 503 among them. An operation that
+	// has several effects, or calls through a proxy that answers 503 after it
+	// has forwarded, should mark such errors [Unknown].
 	Hold
 )
 
@@ -199,7 +203,8 @@ func WithRecover(f RecoverFunc) ExecuteOption {
 // [Claim.ProviderKey] and remembers keys for window, counted from the first
 // claim. [Rerun] acts as [Hold] when less than one MaxRun of it is left, and
 // the operation's context ends with it. With several providers the shortest
-// counts. The Store must have a namespace.
+// counts; a window shorter than MaxRun makes Rerun act as Hold from the start.
+// The Store must have a namespace.
 func WithProvider(name string, window time.Duration) ExecuteOption {
 	return func(o *callOptions) error {
 		switch {
@@ -232,13 +237,14 @@ func OnUnknown(p UnknownPolicy) ExecuteOption {
 }
 
 // ReportTo lets [Do], which returns a value of its own type, tell what Execute
-// would: *r is set before the call returns, also beside an error.
+// would: *r is set before the call returns, also beside an error; it is the zero
+// value if the call was refused before it began.
 func ReportTo(r *Result) ExecuteOption {
 	return func(o *callOptions) error {
 		if r == nil {
 			return invalidOption("ReportTo: the result is nil")
 		}
-		o.report = r
+		o.report, *r = r, Result{}
 		return nil
 	}
 }

@@ -154,7 +154,9 @@ func (s *Store) settleFailure(ctx, opCtx context.Context, c *Claim, err error) e
 	case errors.Is(settled, ErrLeaseLost):
 		return s.lostWith(c, err)
 	case settled != nil && p.Held:
-		return c.error(ErrNotRecorded, "that the key is held could not be recorded", err)
+		e := c.error(ErrNotRecorded, "the key should be held, and that could not be written; it stays claimed until the lease ends, then the policy decides", &bothErrors{err, settled})
+		e.Effect = EffectUnknown
+		return e
 	case p.Held:
 		err = c.error(ErrOutcomeUnknown, "the key is held", err)
 	}
@@ -242,6 +244,7 @@ func (s *Store) settled(c *Claim, err error, how left) {
 	case err == nil:
 		c.finish()
 		s.meeting.leave(c, how)
+		c.trusted.Store(0)
 	case errors.Is(err, driver.ErrLeaseLost):
 		c.mu.Lock()
 		c.lose(err)

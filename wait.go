@@ -93,21 +93,26 @@ type poller struct {
 	every  time.Duration
 	timer  *time.Timer
 	hint   <-chan struct{}
-	asked  bool // for hints
+	rest   bool // a hint came: none is asked for until the next poll
 	cancel context.CancelFunc
 }
 
 // plan sets the next poll: sooner at first, never later than the lease's end.
-// The first time it also asks the backend for hints.
+// It also asks the backend for hints.
 func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
 	p.stopTimer()
-	p.timer = time.NewTimer(min(p.every, busy.LeaseLeft+time.Millisecond))
+	next := p.every
+	if busy.LeaseLeft > 0 {
+		next = min(next, busy.LeaseLeft+time.Millisecond)
+	}
+	p.timer = time.NewTimer(next)
 	p.every = min(p.every*3/2, pollMost)
-	if p.asked {
+	if p.hint != nil || p.rest {
+		p.rest = false
 		return
 	}
-	p.asked = true
 	if watcher, ok := driver.As[driver.Watcher](c.store.b); ok {
+		p.stopHints()
 		ctx, p.cancel = context.WithCancel(ctx)
 		if hint, err := watcher.Watch(ctx, c.stored); err == nil {
 			p.hint = hint
@@ -115,11 +120,11 @@ func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
 	}
 }
 
-// hinted notes that a hint came. A closed channel would come again and again,
-// so hints are asked for anew.
+// hinted notes that a hint came. Only after the next poll hints are asked for
+// anew: a backend that hints without end is not asked without end.
 func (p *poller) hinted() {
 	p.stopHints()
-	p.asked = false
+	p.rest = true
 }
 
 // due is when the next poll is; nil if none is planned.

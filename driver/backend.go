@@ -30,7 +30,8 @@ type Backend interface {
 	//  9. Released and not in doubt: ErrConflict. Otherwise Held.
 	//
 	// A backend that cannot answer within p.LockWait because another
-	// transaction holds the record returns InProgress.
+	// transaction holds the record returns InProgress, with LeaseLeft 0 and
+	// whatever else of the record it knows.
 	Claim(ctx context.Context, p *ClaimParams) (*ClaimResult, error)
 
 	// Renew makes the lease end p.Lease from now, also if it has ended (I3).

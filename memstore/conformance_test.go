@@ -26,3 +26,18 @@ func TestTheBackendConforms(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, harness())
 }
+
+// A Cache in the process's own memory holds no garbage.
+func TestTheCacheConforms(t *testing.T) {
+	t.Parallel()
+	storetest.RunCache(t, storetest.CacheHarness{
+		New:  func(testing.TB) driver.Cache { return memstore.NewCache(nil) },
+		Wrap: synctest.Test,
+	})
+}
+
+func BenchmarkBackend(b *testing.B) {
+	storetest.Bench(b, storetest.Harness{
+		New: func(testing.TB) driver.Backend { return memstore.New(&memstore.Options{MaxBytes: 16 << 30}) },
+	})
+}

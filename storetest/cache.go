@@ -121,8 +121,8 @@ func (s *shelf) misses(when string) {
 func cacheMiss(t *trial) { t.shelf("k").misses("an empty cache") }
 
 func cacheWhole(t *trial) {
-	for _, v := range []string{"", "a\x00\xff", "é"} {
-		s := t.shelf("k" + v)
+	for i, v := range []string{"", "a\x00\xff", "é"} {
+		s := t.shelf(fmt.Sprint(i))
 		r := s.version(5, 1, v)
 		s.put(r, long)
 		s.holds(r, "after Put")

@@ -205,7 +205,7 @@ func (r *reference) owned(rec *stored, p *driver.ClaimParams) (driver.Fact, erro
 }
 
 func (r *reference) mayTake(rec *stored, p *driver.ClaimParams, now time.Time) bool {
-	unknown := rec.unknown(now) || r.bug == takesLive
+	unknown := rec.unknown(now) || r.bug == takesLive && rec.State == "claimed"
 	var need driver.Take
 	switch {
 	case rec.Held && r.bug != heldIsUnknown:

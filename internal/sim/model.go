@@ -86,45 +86,45 @@ type answer struct {
 	fact   driver.Fact
 	err    error // a sentinel of package driver
 	change bool
-	rule   string // the property that a wrong answer breaks
+	rule   rule // the property that a wrong answer breaks
 }
 
 // claim makes the tests of driver.Backend.Claim, in their order.
 func (m *model) claim(p *driver.ClaimParams, now time.Time) answer {
 	if m.phase == absent {
 		if !p.Take.Has(driver.TakeAbsent) {
-			return answer{err: driver.ErrNotFound, rule: "A10"}
+			return answer{err: driver.ErrNotFound, rule: A10}
 		}
 		m.acquire(p, now)
-		return answer{fact: driver.Acquired, change: true, rule: "A7"}
+		return answer{fact: driver.Acquired, change: true, rule: A7}
 	}
 	equal, known := m.print.Match(p.Fingerprints)
 	own := m.owner == p.Owner
 	switch {
 	case !known:
-		return answer{err: driver.ErrCorrupt, rule: "A10"}
+		return answer{err: driver.ErrCorrupt, rule: A10}
 	case !equal:
-		return answer{fact: driver.Mismatch, rule: "A6"}
+		return answer{fact: driver.Mismatch, rule: A6}
 	case m.phase == completed:
-		return answer{fact: driver.Completed, rule: "A5"}
+		return answer{fact: driver.Completed, rule: A5}
 	case own && m.phase == claimed:
-		return answer{fact: m.fact(), rule: "A7"}
+		return answer{fact: m.fact(), rule: A7}
 	case own:
-		return answer{err: driver.ErrLeaseLost, rule: "A4"}
+		return answer{err: driver.ErrLeaseLost, rule: A4}
 	case p.ExpectToken != 0 && p.ExpectToken != m.token:
-		return answer{err: driver.ErrConflict, rule: "A4"}
+		return answer{err: driver.ErrConflict, rule: A4}
 	case m.unexpired(now):
-		return answer{fact: driver.InProgress, rule: "A2"}
+		return answer{fact: driver.InProgress, rule: A2}
 	}
 	clean := m.phase == released && !m.held && !m.doubt
 	if p.Take.Has(m.needs()) && (clean || m.windowLast(p, now)) {
 		m.acquire(p, now)
-		return answer{fact: m.fact(), change: true, rule: "A2"}
+		return answer{fact: m.fact(), change: true, rule: A2}
 	}
 	if clean {
-		return answer{err: driver.ErrConflict, rule: "A2"}
+		return answer{err: driver.ErrConflict, rule: A2}
 	}
-	return answer{fact: driver.Held, rule: "A1"}
+	return answer{fact: driver.Held, rule: A1}
 }
 
 // needs is what a claim must be allowed to take.
@@ -203,15 +203,15 @@ func (m *model) current(ref driver.Ref, zeroToken bool) bool {
 
 func (m *model) renew(ref driver.Ref, p *driver.RenewParams, now time.Time) answer {
 	if !m.current(ref, false) || m.phase != claimed {
-		return answer{err: driver.ErrLeaseLost, rule: "A4"}
+		return answer{err: driver.ErrLeaseLost, rule: A4}
 	}
 	m.leaseUntil, m.changedAt = now.Add(p.Lease), now
-	return answer{change: true, rule: "A4"}
+	return answer{change: true, rule: A4}
 }
 
 func (m *model) annotate(ref driver.Ref, p *driver.AnnotateParams, now time.Time) answer {
 	if !m.current(ref, false) || m.phase != claimed {
-		return answer{err: driver.ErrLeaseLost, rule: "A4"}
+		return answer{err: driver.ErrLeaseLost, rule: A4}
 	}
 	for _, r := range p.Refs {
 		if !slices.Contains(m.refs, r) {
@@ -225,32 +225,32 @@ func (m *model) annotate(ref driver.Ref, p *driver.AnnotateParams, now time.Time
 		}
 	}
 	m.changedAt = now
-	return answer{change: true, rule: "A4"}
+	return answer{change: true, rule: A4}
 }
 
 func (m *model) complete(ref driver.Ref, p *driver.CompleteParams, now time.Time) answer {
 	switch {
 	case !m.current(ref, true) || m.phase == released:
-		return answer{err: driver.ErrLeaseLost, rule: "A4"}
+		return answer{err: driver.ErrLeaseLost, rule: A4}
 	case m.phase == completed && m.outcome.Equal(&p.Outcome):
-		return answer{rule: "A7"}
+		return answer{rule: A7}
 	case m.phase == completed:
-		return answer{err: driver.ErrLeaseLost, rule: "A5"}
+		return answer{err: driver.ErrLeaseLost, rule: A5}
 	}
 	m.phase, m.held = completed, false
 	m.outcome, m.revision = p.Outcome, 1
 	m.changedAt, m.recordedAt, m.expiresAt = now, now, now.Add(p.Retention)
 	m.leaseUntil = time.Time{}
 	m.audit(p.Audit)
-	return answer{change: true, rule: "A4"}
+	return answer{change: true, rule: A4}
 }
 
 func (m *model) release(ref driver.Ref, p *driver.ReleaseParams, now time.Time) answer {
 	switch {
 	case !m.current(ref, true) || m.phase == completed:
-		return answer{err: driver.ErrLeaseLost, rule: "A4"}
+		return answer{err: driver.ErrLeaseLost, rule: A4}
 	case m.phase == released:
-		return answer{rule: "A7"}
+		return answer{rule: A7}
 	}
 	switch {
 	case p.NotExecuted:
@@ -265,7 +265,7 @@ func (m *model) release(ref driver.Ref, p *driver.ReleaseParams, now time.Time) 
 		m.expiresAt = now.Add(p.Retention)
 	}
 	m.audit(p.Audit)
-	return answer{change: true, rule: "A4"}
+	return answer{change: true, rule: A4}
 }
 
 func (m *model) audit(a *driver.Audit) {
@@ -277,31 +277,31 @@ func (m *model) audit(a *driver.Audit) {
 func (m *model) redact(p *driver.EditParams, now time.Time) answer {
 	switch {
 	case m.phase == absent:
-		return answer{err: driver.ErrNotFound, rule: "A10"}
+		return answer{err: driver.ErrNotFound, rule: A10}
 	case m.token != p.Token || m.phase != completed:
-		return answer{err: driver.ErrConflict, rule: "A5"}
+		return answer{err: driver.ErrConflict, rule: A5}
 	case m.outcome.Body == driver.BodyRedacted:
-		return answer{rule: "A5"}
+		return answer{rule: A5}
 	}
 	m.outcome.Value, m.outcome.Message, m.refs = nil, "", nil
 	m.outcome.Body = driver.BodyRedacted
 	m.revision++
 	m.changedAt = now
 	m.audit(&p.Audit)
-	return answer{change: true, rule: "A5"}
+	return answer{change: true, rule: A5}
 }
 
 func (m *model) reset(p *driver.EditParams, now time.Time) answer {
 	switch {
 	case m.phase == absent:
-		return answer{err: driver.ErrNotFound, rule: "A10"}
+		return answer{err: driver.ErrNotFound, rule: A10}
 	case m.token != p.Token || m.unexpired(now):
-		return answer{err: driver.ErrConflict, rule: "A4"}
+		return answer{err: driver.ErrConflict, rule: A4}
 	}
 	m.phase, m.doubt, m.held = released, false, false
 	m.owner = driver.Owner{}
 	m.outcome, m.revision = driver.Outcome{}, 0
 	m.changedAt, m.leaseUntil, m.recordedAt, m.expiresAt = now, time.Time{}, time.Time{}, now.Add(p.Retention)
 	m.audit(&p.Audit)
-	return answer{change: true, rule: "A3"}
+	return answer{change: true, rule: A3}
 }

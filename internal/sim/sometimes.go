@@ -1,0 +1,208 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/idem-go/idem"
+)
+
+// sight is something that a run must have come across, or its generator is
+// blind: the "sometimes" of the test programme.
+type sight uint8
+
+const (
+	s1Claim    sight = iota // S1: an old owner wakes after a takeover and tries each of its five calls
+	s1Renew                 //
+	s1Annotate              //
+	s1Complete              //
+	s1Release               //
+	s2                      // Complete accepted after the lease's end, before a takeover
+	s3                      // the reply to a Claim was lost, then the claim recognised
+	s4                      // the reply to a Complete was lost, then the outcome recognised
+	s5                      // a renewal failed, and one after it succeeded
+	s6                      // the end of the trust window cancelled an operation
+	s7                      // ErrNotRecorded, later a replay of that outcome
+	s8                      // unknown, under Hold
+	s9Succeeded             // S9: each verdict of a recovery
+	s9Failed                //
+	s9NotExecuted           //
+	s9None                  //
+	s10                     // Rerun acted as Hold: the provider's window was over
+	s11                     // purge removed a record for which a claim was on its way
+	s17Hint                 // S17: a waiter was woken by a hint, by its poll, by a call of its process
+	s17Poll                 //
+	s17Signal               //
+	s18Panic                // S18
+	s18Goexit               //
+	s18Nil                  //
+	s19                     // a context ended between the send of a call and its reply
+	// S21: each change of a record's state.
+	tClaim       // none, claimed
+	tSucceed     // claimed, succeeded
+	tFail        // claimed, failed
+	tRelease     // claimed, released
+	tDoubt       // claimed, released in doubt
+	tHold        // claimed, held
+	tEnd         // claimed, unknown
+	tAgain       // released, claimed
+	tAgainDoubt  // released in doubt, claimed
+	tTakeover    // unknown, claimed
+	tRecover     // held, claimed by a recovery
+	tResolve     // unknown or held, claimed by an operator
+	tNotExecuted // claimed in doubt, claimed without
+	tRedact      // completed, redacted
+	tResetDone   // completed, released by an operator
+	tResetOpen   // without an outcome, released by an operator
+	tExpireDone  // completed, none
+	tExpireFree  // released, none
+	sights
+)
+
+// names of the sights, in their order.
+func sightNames() []string {
+	return []string{
+		"S1 claim", "S1 renew", "S1 annotate", "S1 complete", "S1 release", "S2", "S3", "S4", "S5", "S6", "S7", "S8",
+		"S9 succeeded", "S9 failed", "S9 not executed", "S9 no verdict", "S10", "S11", "S17 hint", "S17 poll", "S17 signal",
+		"S18 panic", "S18 Goexit", "S18 nil", "S19",
+		"none->claimed", "claimed->succeeded", "claimed->failed", "claimed->released", "claimed->released in doubt",
+		"claimed->held", "claimed->unknown", "released->claimed", "released in doubt->claimed", "unknown->claimed",
+		"held->claimed", "unknown->resolving", "doubt->not executed", "done->redacted", "done->reset", "open->reset",
+		"done->none", "released->none",
+	}
+}
+
+// sentinels of package idem, with names.
+func sentinels() ([]error, []string) {
+	return []error{
+			idem.ErrAlreadyDone, idem.ErrInProgress, idem.ErrFingerprintMismatch, idem.ErrOutcomeUnknown, idem.ErrLeaseLost,
+			idem.ErrMaxRun, idem.ErrNotRecorded, idem.ErrNotEncoded, idem.ErrTooLarge, idem.ErrRedacted, idem.ErrUnavailable,
+			idem.ErrRecordedFailure, idem.ErrNotDecoded, idem.ErrCorrupt, idem.ErrInvalidKey, idem.ErrInvalidOption,
+			idem.ErrClosed, idem.ErrConflict, idem.ErrNotFound,
+		}, []string{
+			"ErrAlreadyDone", "ErrInProgress", "ErrFingerprintMismatch", "ErrOutcomeUnknown", "ErrLeaseLost",
+			"ErrMaxRun", "ErrNotRecorded", "ErrNotEncoded", "ErrTooLarge", "ErrRedacted", "ErrUnavailable",
+			"ErrRecordedFailure", "ErrNotDecoded", "ErrCorrupt", "ErrInvalidKey", "ErrInvalidOption",
+			"ErrClosed", "ErrConflict", "ErrNotFound",
+		}
+}
+
+const (
+	sentinelCount = 19
+	eventCount    = int(idem.EventReset)
+)
+
+// counters count what a run came across. Those of one world are guarded by its
+// mutex.
+type counters struct {
+	sights     [sights]int
+	sentinels  [sentinelCount]int
+	events     [eventCount + 1]int
+	faults     [faults]int
+	verdicts   [rules]int // how often each property was judged
+	steps      int
+	deliveries int
+	calls      int
+}
+
+func (c *counters) see(s sight) { c.sights[s]++ }
+
+// judged counts that a property was looked at.
+func (c *counters) judged(r rule) { c.verdicts[r]++ }
+
+// total adds the counters of many worlds.
+type total struct {
+	mu    sync.Mutex // guards the fields below
+	sum   counters
+	seeds int
+}
+
+func (t *total) add(c *counters) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seeds++
+	t.sum.steps += c.steps
+	t.sum.deliveries += c.deliveries
+	t.sum.calls += c.calls
+	addAll(t.sum.sights[:], c.sights[:])
+	addAll(t.sum.sentinels[:], c.sentinels[:])
+	addAll(t.sum.events[:], c.events[:])
+	addAll(t.sum.faults[:], c.faults[:])
+	addAll(t.sum.verdicts[:], c.verdicts[:])
+}
+
+func addAll(sum, add []int) {
+	for i, n := range add {
+		sum[i] += n
+	}
+}
+
+// missing lists what was never seen.
+func (c *counters) missing() []string {
+	var missing []string
+	for i, name := range sightNames() {
+		if c.sights[i] == 0 {
+			missing = append(missing, name)
+		}
+	}
+	_, names := sentinels()
+	for i, name := range names {
+		if c.sentinels[i] == 0 {
+			missing = append(missing, name)
+		}
+	}
+	for k := idem.EventExecuted; int(k) <= eventCount; k++ {
+		if c.events[k] == 0 {
+			missing = append(missing, "event "+k.String())
+		}
+	}
+	for f := range faults {
+		if c.faults[f] == 0 {
+			missing = append(missing, "fault "+f.String())
+		}
+	}
+	for r := range rules {
+		if c.verdicts[r] == 0 {
+			missing = append(missing, "judgement of "+r.String())
+		}
+	}
+	return missing
+}
+
+// String lists all counts.
+func (c *counters) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d steps, %d deliveries, %d calls to the backend\n", c.steps, c.deliveries, c.calls)
+	line := func(title string, names []string, counts []int) {
+		parts := make([]string, len(names))
+		for i, n := range names {
+			parts[i] = fmt.Sprintf("%s %d", n, counts[i])
+		}
+		fmt.Fprintf(&b, "%s: %s\n", title, strings.Join(parts, ", "))
+	}
+	line("sometimes", sightNames(), c.sights[:])
+	_, names := sentinels()
+	line("errors", names, c.sentinels[:])
+	var kinds []string
+	for k := idem.EventExecuted; int(k) <= eventCount; k++ {
+		kinds = append(kinds, k.String())
+	}
+	line("events", kinds, c.events[1:])
+	line("faults", stringsOf(faults), c.faults[:])
+	line("judged", stringsOf(rules), c.verdicts[:])
+	return b.String()
+}
+
+func stringsOf[T interface {
+	~uint8
+	fmt.Stringer
+}](n T,
+) []string {
+	all := make([]string, 0, n)
+	for i := range n {
+		all = append(all, i.String())
+	}
+	return slices.Clip(all)
+}
