@@ -87,7 +87,7 @@ func (s *Store) acquire(ctx context.Context, c *Claim) (replay bool, err error) 
 // context, or nil.
 func (c *Claim) runsIn(ctx context.Context) *Claim {
 	for r, ok := ClaimFrom(ctx); ok; r, ok = ClaimFrom(r.ctx) {
-		if r.store == c.store && r.stored == c.stored {
+		if r.store.meeting == c.store.meeting && r.stored == c.stored {
 			return r
 		}
 	}
