@@ -2,6 +2,7 @@ package idem
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -339,6 +340,7 @@ func (o *Options) checkIdentity() error {
 		keys = append(keys, FingerprintKey{ID: strings.Clone(k.ID), Key: append([]byte(nil), k.Key...)})
 	}
 	o.FingerprintKeys = keys
+	o.Errors = maps.Clone(o.Errors)
 	return nil
 }
 
