@@ -71,14 +71,14 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 		return s.adminError(ctx, c, "", err)
 	}
 	rec := &res.Record
-	c.saw(rec.Attempt, rec.State)
+	c.saw(rec.Attempt, rec.Token, rec.State)
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
 		c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner, Token: rec.Token}
 		c.held = true
 		return s.resolve(ctx, c, r)
 	case driver.InProgress:
-		return c.inProgress(rec.Attempt, rec.ClaimAge, rec.LeaseLeft)
+		return c.inProgress(rec.ClaimAge, rec.LeaseLeft)
 	case driver.Completed, driver.Held, driver.Mismatch:
 	}
 	return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)

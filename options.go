@@ -146,6 +146,24 @@ type callOptions struct {
 // strict reports whether an end that may hide an effect holds the key.
 func (o *callOptions) strict() bool { return o.policy == Hold || o.recover != nil }
 
+// apply applies all options, so that each has had its say, and returns the first
+// error.
+func (o *callOptions) apply(opts []ExecuteOption) error {
+	var first error
+	for _, opt := range opts {
+		err := error(nil)
+		if opt == nil {
+			err = invalidOption("an ExecuteOption is nil")
+		} else {
+			err = opt(o)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
 // WithFingerprint says what request the key stands for: a call whose request
 // differs gets [ErrFingerprintMismatch]. A digest is stored, not b; b may be
 // changed once the call has begun.

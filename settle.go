@@ -32,9 +32,10 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 			return res, err
 		}
 	}
-	began := c.clock()
+	c.began.Store(true)
+	started := c.clock()
 	res, err := op(under, c)
-	c.opTime.Store(int64(c.clock() - began))
+	c.opTime.Store(int64(c.clock() - started))
 	returned = true
 	unkept := asNotEncoded(err)
 	if err != nil && unkept == nil {

@@ -132,10 +132,10 @@ func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts
 	replay, err := s.acquire(ctx, c)
 	if err == nil && !replay {
 		c.keep(nil)
-		if !c.takeover || c.opts.recover == nil {
-			return c, nil
+		if c.takeover && c.opts.recover != nil {
+			replay, err = s.recoverClaim(ctx, c)
 		}
-		replay, err = s.recoverClaim(ctx, c)
+		c.began.Store(true)
 	}
 	switch {
 	case err != nil:

@@ -62,6 +62,9 @@ func (s *Store) nextSignal(ctx context.Context, w *waiter, poll *poller) (signal
 		return sig, nil
 	default:
 	}
+	if ctx.Err() != nil { // of what is ready at once, the order is always the same
+		return 0, context.Cause(ctx)
+	}
 	select {
 	case sig := <-w.signal:
 		return sig, nil
@@ -94,6 +97,7 @@ type poller struct {
 	timer  *time.Timer
 	hint   <-chan struct{}
 	rest   bool // a hint came: none is asked for until the next poll
+	never  bool // hints are not to be had
 	cancel context.CancelFunc
 }
 
@@ -111,13 +115,25 @@ func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
 		p.rest = false
 		return
 	}
-	if watcher, ok := driver.As[driver.Watcher](c.store.b); ok {
-		p.stopHints()
-		ctx, p.cancel = context.WithCancel(ctx)
-		if hint, err := watcher.Watch(ctx, c.stored); err == nil {
-			p.hint = hint
-		}
+	p.watch(ctx, c)
+}
+
+// watch asks the backend for hints. One that fails, or does not answer within
+// StoreTimeout, is not asked again: polling goes on without it.
+func (p *poller) watch(ctx context.Context, c *Claim) {
+	watcher, ok := driver.As[driver.Watcher](c.store.b)
+	if !ok || p.never {
+		return
 	}
+	ctx, p.cancel = context.WithCancel(ctx)
+	bound := time.AfterFunc(c.store.opts.StoreTimeout, p.cancel)
+	hint, err := watcher.Watch(ctx, c.stored)
+	if !bound.Stop() || err != nil {
+		p.never = true
+		p.stopHints()
+		return
+	}
+	p.hint = hint
 }
 
 // hinted notes that a hint came. Only after the next poll hints are asked for
