@@ -151,10 +151,8 @@ func (o *callOptions) strict() bool { return o.policy == Hold || o.recover != ni
 func (o *callOptions) apply(opts []ExecuteOption) error {
 	var first error
 	for _, opt := range opts {
-		err := error(nil)
-		if opt == nil {
-			err = invalidOption("an ExecuteOption is nil")
-		} else {
+		var err error = invalidOption("an ExecuteOption is nil")
+		if opt != nil {
 			err = opt(o)
 		}
 		if first == nil {
