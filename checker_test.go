@@ -92,7 +92,7 @@ func TestARefusedBackendRunsNothing(t *testing.T) {
 // The server is mended: the Store goes on without being made anew.
 func TestABackendThatWasRefusedIsCheckedAgain(t *testing.T) {
 	t.Parallel()
-	var found error = refusal()
+	found := refusal()
 	b := newChecked(func(context.Context) error { return found })
 	s := newStore(t, b, &idem.Options{Observer: idem.Discard})
 	_, err := s.Execute(t.Context(), "k", forbidden(t))

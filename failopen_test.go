@@ -67,7 +67,7 @@ func TestFailOpenRunsWithoutAClaimAndSaysSo(t *testing.T) {
 func TestFailOpenDoesNotApply(t *testing.T) {
 	t.Parallel()
 	down := faultstore.Fail("", 0, errDown)
-	recover := idem.WithRecover(func(context.Context, *idem.Claim) (idem.Recovery, error) { return idem.NotExecuted(), nil })
+	recovers := verdict(idem.NotExecuted())
 	for _, tc := range []struct {
 		name string
 		hook faultstore.Hook
@@ -75,7 +75,7 @@ func TestFailOpenDoesNotApply(t *testing.T) {
 		want error
 	}{
 		{"under Hold", down, []idem.ExecuteOption{idem.OnUnknown(idem.Hold)}, idem.ErrUnavailable},
-		{"with WithRecover", down, []idem.ExecuteOption{recover}, idem.ErrUnavailable},
+		{"with WithRecover", down, []idem.ExecuteOption{recovers}, idem.ErrUnavailable},
 		{"after ErrCorrupt", faultstore.Fail(faultstore.Claim, 0, driver.ErrCorrupt), nil, idem.ErrCorrupt},
 		{"after a refused key", faultstore.Fail(faultstore.Claim, 0, driver.ErrInvalidKey), nil, idem.ErrInvalidKey},
 	} {
@@ -124,11 +124,11 @@ func TestFailOpenDoesNotApply(t *testing.T) {
 func TestAnUnprotectedRunIsRecordedIfItsClaimWasAppliedAllTheSame(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name string
-		op   idem.Op
-		want driver.State
-		held bool
-		doub bool
+		name  string
+		op    idem.Op
+		want  driver.State
+		held  bool
+		doubt bool
 	}{
 		{"returns a result", returns(`"v"`), driver.Succeeded, false, false},
 		{"returns Permanent", fails(idem.Permanent(errPermanent)), driver.Failed, false, false},
@@ -156,7 +156,7 @@ func TestAnUnprotectedRunIsRecordedIfItsClaimWasAppliedAllTheSame(t *testing.T) 
 				rec := w.record(t, "k")
 				require.Equal(t, tc.want, rec.State)
 				require.Equal(t, tc.held, rec.Held)
-				require.Equal(t, tc.doub, rec.Doubt)
+				require.Equal(t, tc.doubt, rec.Doubt)
 				if tc.want == driver.Succeeded {
 					res, err := v.call(t.Context(), w.process(t, nil).store, "k", forbidden(t))
 					require.NoError(t, err)

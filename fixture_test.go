@@ -67,27 +67,27 @@ type world struct {
 
 // newWorld makes a world. hook and opts may be nil; the world observes unless
 // opts has an Observer.
-func newWorld(t testing.TB, hook faultstore.Hook, opts *idem.Options) *world {
-	t.Helper()
-	return newProcess(t, memstore.New(nil), hook, opts)
+func newWorld(tb testing.TB, hook faultstore.Hook, opts *idem.Options) *world {
+	tb.Helper()
+	return newProcess(tb, memstore.New(nil), hook, opts)
 }
 
 // newProcess makes a world over a memstore that others may share: what another
 // process would be to them.
-func newProcess(t testing.TB, memory *memstore.Backend, hook faultstore.Hook, opts *idem.Options) *world {
-	t.Helper()
+func newProcess(tb testing.TB, memory *memstore.Backend, hook faultstore.Hook, opts *idem.Options) *world {
+	tb.Helper()
 	w := &world{memory: memory, faults: faultstore.New(memory, hook), events: &events{}}
-	w.store = newStore(t, w.faults, withObserver(opts, w.events))
-	t.Cleanup(func() { // no bubble ends before what goes on in the background has ended
-		assert.NoError(t, w.store.Close(context.WithoutCancel(t.Context())))
+	w.store = newStore(tb, w.faults, withObserver(opts, w.events))
+	tb.Cleanup(func() { // no bubble ends before what goes on in the background has ended
+		assert.NoError(tb, w.store.Close(context.WithoutCancel(tb.Context())))
 	})
 	return w
 }
 
 // process is another process over the same memstore.
-func (w *world) process(t testing.TB, opts *idem.Options) *world {
-	t.Helper()
-	return newProcess(t, w.memory, nil, opts)
+func (w *world) process(tb testing.TB, opts *idem.Options) *world {
+	tb.Helper()
+	return newProcess(tb, w.memory, nil, opts)
 }
 
 func withObserver(opts *idem.Options, o idem.Observer) *idem.Options {
@@ -101,31 +101,31 @@ func withObserver(opts *idem.Options, o idem.Observer) *idem.Options {
 	return &own
 }
 
-func newStore(t testing.TB, b driver.Backend, opts *idem.Options) *idem.Store {
-	t.Helper()
+func newStore(tb testing.TB, b driver.Backend, opts *idem.Options) *idem.Store {
+	tb.Helper()
 	s, err := idem.New(b, opts)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return s
 }
 
 // record is what Inspect shows.
-func (w *world) record(t testing.TB, key string) *idem.Record {
-	t.Helper()
-	rec, err := w.store.Inspect(t.Context(), key)
-	require.NoError(t, err)
+func (w *world) record(tb testing.TB, key string) *idem.Record {
+	tb.Helper()
+	rec, err := w.store.Inspect(tb.Context(), key)
+	require.NoError(tb, err)
 	return rec
 }
 
 // requireNoRecord requires that the backend knows nothing of a key.
-func (w *world) requireNoRecord(t testing.TB, key string) {
-	t.Helper()
-	_, err := w.store.Inspect(t.Context(), key)
-	require.ErrorIs(t, err, idem.ErrNotFound)
+func (w *world) requireNoRecord(tb testing.TB, key string) {
+	tb.Helper()
+	_, err := w.store.Inspect(tb.Context(), key)
+	require.ErrorIs(tb, err, idem.ErrNotFound)
 }
 
 // requireKinds requires exactly these events since the last look.
-func (w *world) requireKinds(t testing.TB, want ...idem.EventKind) {
-	t.Helper()
+func (w *world) requireKinds(tb testing.TB, want ...idem.EventKind) {
+	tb.Helper()
 	names := func(kinds []idem.EventKind) []string {
 		s := []string{}
 		for _, k := range kinds {
@@ -133,7 +133,7 @@ func (w *world) requireKinds(t testing.TB, want ...idem.EventKind) {
 		}
 		return s
 	}
-	require.Equal(t, names(want), names(w.events.kinds()))
+	require.Equal(tb, names(want), names(w.events.kinds()))
 }
 
 // returns is an operation that returns a value.
@@ -171,10 +171,10 @@ func counted(n *int, op idem.Op) idem.Op {
 }
 
 // forbidden is an operation that must not run.
-func forbidden(t testing.TB) idem.Op {
-	t.Helper()
+func forbidden(tb testing.TB) idem.Op {
+	tb.Helper()
 	return func(context.Context) (idem.Result, error) {
-		assert.Fail(t, "the operation ran")
+		assert.Fail(tb, "the operation ran")
 		return idem.Result{}, nil
 	}
 }
@@ -267,9 +267,9 @@ var (
 )
 
 // infoOf returns the *idem.Error within err.
-func infoOf(t testing.TB, err error) *idem.Error {
-	t.Helper()
+func infoOf(tb testing.TB, err error) *idem.Error {
+	tb.Helper()
 	var e *idem.Error
-	require.ErrorAs(t, err, &e)
+	require.ErrorAs(tb, err, &e)
 	return e
 }

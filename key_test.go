@@ -98,17 +98,17 @@ type vector struct {
 	ProviderKey string `json:"provider_key"`
 }
 
-func vectors(t testing.TB) []vector {
-	t.Helper()
+func vectors(tb testing.TB) []vector {
+	tb.Helper()
 	raw, err := os.ReadFile("testdata/providerkey.json")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var file struct {
 		Derivation string   `json:"derivation"`
 		Vectors    []vector `json:"vectors"`
 	}
-	require.NoError(t, json.Unmarshal(raw, &file))
-	require.NotEmpty(t, file.Derivation)
-	require.GreaterOrEqual(t, len(file.Vectors), 6)
+	require.NoError(tb, json.Unmarshal(raw, &file))
+	require.NotEmpty(tb, file.Derivation)
+	require.GreaterOrEqual(tb, len(file.Vectors), 6)
 	return file.Vectors
 }
 

@@ -49,12 +49,12 @@ func (l *timeline) of(method string) []time.Duration {
 func (l *timeline) now() time.Duration { return time.Since(l.began) }
 
 // goroutines counts those of the bubble that the caller is in.
-func goroutines(t testing.TB) int {
-	t.Helper()
+func goroutines(tb testing.TB) int {
+	tb.Helper()
 	own := make([]byte, 256)
 	first, _, _ := strings.Cut(string(own[:runtime.Stack(own, false)]), "\n")
 	_, bubble, ok := strings.Cut(first, "synctest bubble ")
-	require.True(t, ok, "%s", first)
+	require.True(tb, ok, "%s", first)
 	for size := 1 << 20; ; size *= 2 { // until the stacks of all tests fit
 		buf := make([]byte, size)
 		if n := runtime.Stack(buf, true); n < size {

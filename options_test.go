@@ -311,7 +311,7 @@ func TestAnOperationThatMutatesItsInputCompletesTheRecordItClaimed(t *testing.T)
 	t.Parallel()
 	w := newWorld(t, nil, &idem.Options{Namespace: "ns"})
 	key, name, body := []byte("key"), []byte("bank"), []byte("body")
-	text := func(b []byte) string { return unsafe.String(&b[0], len(b)) } //nolint:gosec // as a caller that reuses buffers does it
+	text := func(b []byte) string { return unsafe.String(&b[0], len(b)) }
 	_, err := w.store.Execute(t.Context(), text(key), func(context.Context) (idem.Result, error) {
 		copy(key, "XXX")
 		copy(name, "XXXX")

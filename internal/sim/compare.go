@@ -12,6 +12,7 @@ import (
 // compare looks at the backend's record through an untouched Inspect.
 func (w *world) compare(k *key, now time.Time) {
 	rec, err := w.b.Inspect(w.base, k.stored)
+	w.count.judged(A11)
 	switch {
 	case errors.Is(err, driver.ErrNotFound) && k.model.phase == absent:
 		return

@@ -28,28 +28,29 @@ type exec struct {
 	began  time.Time
 	before int // outcomes of the key when it began
 
+	bytes []byte // of the key, if the caller changes them
+	body  []byte // of the request
+
 	cancelled bool
 	ids       map[itemID]int
 	owners    []driver.Owner
-	asked     time.Time // when the first claim with the last owner was sent
-	retrying  bool      // the answer to the last claim was lost: the next one has the same owner
-	answered  driver.Fact
-	claim     *idem.Claim
-	run       *run // of its operation; nil before it runs
+	owner     driver.Owner // of the last claim
+	asked     time.Time    // when the first claim with the last owner was sent
+	retrying  bool         // the answer to the last claim was lost: the next one has the same owner
+	run       *run         // of its operation; nil before it runs
 	recovered *recovery
 
 	// What the delivery may truthfully be told, because it was so while it waited.
-	saw struct{ live, mismatch, unknown, corrupt, foreignKey, conflict, absent, closed bool }
+	saw struct{ live, mismatch, unknown, corrupt, unreadable, foreignKey, absent, closed bool }
 
-	settled    *call // the settling call that the backend took
-	lost       bool  // the engine was told that the lease is lost
-	hinted     bool
-	signalled  bool
-	waiting    bool // it was told "in progress" and has not returned
-	finished   bool
-	finishedAt time.Time
-	ret        ret
-	refs       []driver.ProviderRef
+	settled     *call // the settling call that the backend took
+	lost        bool  // the engine was told that the lease is lost
+	renewFailed bool
+	hinted      bool
+	waiting     bool // it was told "in progress" and has not returned
+	finished    bool
+	finishedAt  time.Time
+	ret         ret
 }
 
 // ret is how a delivery ended.
@@ -190,7 +191,7 @@ func (e *exec) options() []idem.ExecuteOption {
 	s := &e.s
 	var opts []idem.ExecuteOption
 	if e.s.print != noPrint {
-		opts = append(opts, idem.WithFingerprint(s.request()))
+		opts = append(opts, e.fingerprintOption())
 	}
 	if want := s.policy(); want != e.p.plan.opts.OnUnknown {
 		opts = append(opts, idem.OnUnknown(want))
@@ -239,18 +240,21 @@ func (e *exec) recordTimeout() time.Duration {
 
 func (e *exec) maxValue() int { return e.p.plan.opts.MaxValue }
 
-// keyText is the caller's key. Its bytes are the caller's own; see mutate.
-func (e *exec) keyText() string { return e.key.name }
-
 func (e *exec) String() string {
 	s := fmt.Sprintf("e%d %v of %s at p%d", e.n, e.s.kind, e.key.name, e.p.n)
 	for _, o := range []struct {
 		on   bool
 		text string
 	}{
-		{e.s.hold, "hold"}, {e.s.recover, "recover"}, {e.s.provider, "provider"}, {e.s.wait > 0, "wait " + e.s.wait.String()},
-		{e.s.print == samePrint, "print"}, {e.s.print == otherPrint, "other print"}, {e.s.lease > 0, "lease " + e.s.lease.String()},
-		{e.s.maxRun > 0, "max run " + e.s.maxRun.String()}, {e.s.retention > 0, "retention " + e.s.retention.String()},
+		{e.s.hold, "hold"},
+		{e.s.recover, "recover"},
+		{e.s.provider, "provider"},
+		{e.s.wait > 0, "wait " + e.s.wait.String()},
+		{e.s.print == samePrint, "print"},
+		{e.s.print == otherPrint, "other print"},
+		{e.s.lease > 0, "lease " + e.s.lease.String()},
+		{e.s.maxRun > 0, "max run " + e.s.maxRun.String()},
+		{e.s.retention > 0, "retention " + e.s.retention.String()},
 		{e.p.plan.opts.FailOpen, "fail open"},
 	} {
 		if o.on {

@@ -91,16 +91,15 @@ type word struct {
 	garble int
 	// die ends an operation at once: its process is dead.
 	die bool
-	// landed says that a charge was already made by the scheduler.
-	choice int
 }
 
 // call is one call to the backend.
 type call struct {
 	method method
+	e      *exec
 	key    *key
 	ref    driver.Ref
-	sent   int
+	sent   int // how often it was applied
 	reply  reply
 
 	claim    *driver.ClaimParams

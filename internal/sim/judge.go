@@ -7,18 +7,19 @@ import (
 	"github.com/idem-go/idem/driver"
 )
 
-// judge looks at everything that happened in a step. All other goroutines are
-// blocked, so that it needs no mutex.
+// judge looks at everything that happened in a step.
 func (w *world) judge() {
 	now := time.Now()
 	w.expire(now)
 	for i := range w.sendings {
 		w.judgeSending(&w.sendings[i])
 	}
-	w.sendings = w.sendings[:0]
-	for _, k := range w.keys {
-		w.compare(k, now)
+	if len(w.sendings) > 0 || !w.nudging { // else the step's own comparison follows at once
+		for _, k := range w.keys {
+			w.compare(k, now)
+		}
 	}
+	w.sendings = w.sendings[:0]
 	w.sightings(now)
 	for _, r := range w.begun {
 		w.judgeRun(r, now)
@@ -29,7 +30,7 @@ func (w *world) judge() {
 	}
 	w.recoveries = w.recoveries[:0]
 	for _, it := range w.arrived {
-		if it.call != nil {
+		if it.call != nil && it.call.sent == 0 {
 			w.judgeArrival(it, now)
 		}
 	}
@@ -58,6 +59,7 @@ func (w *world) expire(now time.Time) {
 				w.count.see(tExpireFree)
 			}
 			w.note("%s is new: its retention has ended", k.name)
+			k.vanished = true
 			k.renew(now)
 		}
 	}
@@ -81,7 +83,7 @@ func (k *key) endOutcome(now time.Time) {
 // judgeSending compares what the backend answered with the contract.
 func (w *world) judgeSending(s *sending) {
 	k := s.call.key
-	w.count.calls++
+	w.count.Calls++
 	if k == nil || s.call.method == mWatch || s.call.method == mCheck {
 		return
 	}
@@ -170,7 +172,7 @@ func (w *world) judgeClaimed(s *sending, was *model, a answer) {
 		if was.print.IsZero() && !m.print.IsZero() {
 			k.print = s.e.s.print
 		}
-		k.ended = false
+		k.ended, k.vanished = false, false
 		w.judgeGrant(s)
 	}
 	if a.err == nil {

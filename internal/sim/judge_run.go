@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"context"
+	"errors"
 	"time"
 
+	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
 )
 
@@ -119,10 +122,11 @@ func (w *world) judgeLive(r *run, now time.Time) {
 		w.judgeTrusted(e, r.claim.Remaining() > 0, alive, now)
 	}
 	w.count.judged(A9)
+	r.lostTrust = r.lostTrust || !alive && errors.Is(context.Cause(r.ctx), idem.ErrLeaseLost)
 	if alive && e.s.kind != kSteps && now.Sub(began) > e.maxRun() {
 		w.fail(A9, "%v runs with a live context for %v; MaxRun is %v", e, now.Sub(began), e.maxRun())
 	}
-	if !alive || r.open || e.s.recover {
+	if !alive || r.open || e.s.recover || e.s.kind == kSteps {
 		return
 	}
 	for _, p := range e.key.model.providers {
@@ -150,6 +154,9 @@ func (w *world) judgeEffect(k *key, epoch int) {
 	w.count.judged(A1)
 	n := 0
 	for i := range w.ledger.effects {
+		if f := &w.ledger.effects[i]; f.key == k && f.open && k.plan.family == windowed {
+			return // FailOpen: no window is known
+		}
 		if f := &w.ledger.effects[i]; f.key == k && (f.epoch == epoch || k.plan.family == dedup || k.plan.family == mixed) {
 			n++
 		}

@@ -20,6 +20,7 @@ type effect struct {
 	epoch int
 	pk    string
 	e     *exec
+	open  bool // of a run without a claim
 	at    time.Time
 	value []byte
 }
@@ -42,7 +43,7 @@ func (l *ledger) charge(w *world, r *run) []byte {
 	if k.plan.raw {
 		value = fmt.Appendf(nil, `<%s/%d/e%d>`, k.name, len(l.effects), r.e.n)
 	}
-	l.effects = append(l.effects, effect{k, r.epoch, r.pk, r.e, time.Now(), value})
+	l.effects = append(l.effects, effect{k, r.epoch, r.pk, r.e, r.open, time.Now(), value})
 	if l.answers == nil {
 		l.answers = make(map[string]answered)
 	}

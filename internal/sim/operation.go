@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,10 @@ type run struct {
 	attempt  int
 	takeover bool
 	open     bool // without a claim (FailOpen)
-	pk       string
-	began    time.Time
+	// lostTrust: its context has ended because the trust window did.
+	lostTrust bool
+	pk        string
+	began     time.Time
 
 	live    bool // it may still charge
 	ended   bool
@@ -105,7 +108,7 @@ func (e *exec) leave(r *run) (idem.Result, error) {
 	case endGoexit:
 		runtime.Goexit()
 	case endSuccess, endNotEncoded:
-		return idem.Result{Value: r.value}, nil
+		return idem.Result{Value: bytes.Clone(r.value)}, nil
 	default:
 	}
 	return idem.Result{}, r.err

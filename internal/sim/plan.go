@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/idem-go/idem"
@@ -65,7 +66,6 @@ type rates struct {
 	fails, crashes, ignores, lands, prints, waits, nests, notes, mutates, large, gives float64
 }
 
-// draw makes a plan.
 func drawPlan(seed uint64) plan {
 	d := newDice(seed ^ 0x9d1a4)
 	p := plan{
@@ -95,6 +95,17 @@ func drawKey(d dice, named bool) keyPlan {
 		k.window = pick(d, 2*time.Second, 20*time.Second, 5*time.Minute) + 19*time.Microsecond
 	}
 	return k
+}
+
+func (p *plan) String() string {
+	s := fmt.Sprintf("%d steps, %d deliveries, namespace %q, rates %+v", p.steps, p.deliveries, p.namespace, p.rates)
+	for i, k := range p.keys {
+		s += fmt.Sprintf("\n  k%d %v window %v raw %v", i, k.family, k.window, k.raw)
+	}
+	for i, o := range p.options {
+		s += fmt.Sprintf("\n  p%d %+v checks %v refused %v", i, o.opts, o.checks, o.refused)
+	}
+	return s
 }
 
 // drawStore draws options. Each duration has microseconds of its own, so that
@@ -244,7 +255,7 @@ func (w *world) drawScript(k *key, p *proc) script {
 	if d.chance(r.waits) && s.kind != kInvalid {
 		s.wait = pick(d, 50*time.Millisecond, 2*time.Second, time.Minute) + 13*time.Microsecond
 	}
-	switch k.family {
+	switch k.plan.family {
 	case strict:
 		s.hold = d.chance(0.6)
 		s.recover = !s.hold || d.chance(0.3)

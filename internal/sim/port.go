@@ -82,6 +82,7 @@ func (b *checkedPort) Check(ctx context.Context) error {
 // do parks a call until the scheduler has decided what becomes of it.
 func (b *port) do(ctx context.Context, stored string, c *call) reply {
 	e := deliveryOf(ctx)
+	c.e = e
 	it := &item{e: e, p: b.p, ctx: ctx, call: c, resume: make(chan word)}
 	b.w.mu.Lock()
 	c.key = b.w.keyOf(stored)
@@ -92,14 +93,18 @@ func (b *port) do(ctx context.Context, stored string, c *call) reply {
 		for range wd.send {
 			c.reply = b.w.send(ctx, c, e, false)
 		}
+		if wd.stay {
+			continue
+		}
+		r := c.reply
 		switch {
 		case wd.err != nil:
-			return reply{err: wd.err}
+			r = reply{err: wd.err}
 		case wd.garble != 0:
-			return garbled(c.reply, wd.garble)
-		case !wd.stay:
-			return c.reply
+			r = garbled(r, wd.garble)
 		}
+		b.w.told(it, r)
+		return r
 	}
 }
 

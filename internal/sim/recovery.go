@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,7 @@ func (e *exec) recovery(ctx context.Context, c *idem.Claim) (idem.Recovery, erro
 	case verdictPanic:
 		panic(opPanic{e})
 	case verdictSucceeded:
-		return idem.Recovered(idem.Result{Value: rec.value}), nil
+		return idem.Recovered(idem.Result{Value: bytes.Clone(rec.value)}), nil
 	case verdictFailed:
 		return idem.RecoveredFailure(rec.err), nil
 	case verdictNotExecuted:
@@ -135,7 +136,7 @@ func (e *exec) resolution() (idem.Recovery, bool) {
 	switch {
 	case known == happened:
 		e.recovered.verdict, e.recovered.value = verdictSucceeded, value
-		return idem.Recovered(idem.Result{Value: value}), true
+		return idem.Recovered(idem.Result{Value: bytes.Clone(value)}), true
 	case known == impossible && e.s.verdict < 0.3:
 		e.recovered.verdict, e.recovered.err = verdictFailed, e.recoveryError()
 		return idem.RecoveredFailure(e.recovered.err), true

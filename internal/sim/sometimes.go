@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/idem-go/idem"
 )
@@ -14,31 +13,31 @@ import (
 type sight uint8
 
 const (
-	s1Claim    sight = iota // S1: an old owner wakes after a takeover and tries each of its five calls
-	s1Renew                 //
-	s1Annotate              //
-	s1Complete              //
-	s1Release               //
-	s2                      // Complete accepted after the lease's end, before a takeover
-	s3                      // the reply to a Claim was lost, then the claim recognised
-	s4                      // the reply to a Complete was lost, then the outcome recognised
-	s5                      // a renewal failed, and one after it succeeded
-	s6                      // the end of the trust window cancelled an operation
-	s7                      // ErrNotRecorded, later a replay of that outcome
-	s8                      // unknown, under Hold
-	s9Succeeded             // S9: each verdict of a recovery
-	s9Failed                //
-	s9NotExecuted           //
-	s9None                  //
-	s10                     // Rerun acted as Hold: the provider's window was over
-	s11                     // purge removed a record for which a claim was on its way
-	s17Hint                 // S17: a waiter was woken by a hint, by its poll, by a call of its process
-	s17Poll                 //
-	s17Signal               //
-	s18Panic                // S18
-	s18Goexit               //
-	s18Nil                  //
-	s19                     // a context ended between the send of a call and its reply
+	s1Claim       sight = iota // S1: an old owner wakes after a takeover and tries each of its five calls
+	s1Renew                    //
+	s1Annotate                 //
+	s1Complete                 //
+	s1Release                  //
+	s2                         // Complete accepted after the lease's end, before a takeover
+	s3                         // the reply to a Claim was lost, then the claim recognised
+	s4                         // the reply to a Complete was lost, then the outcome recognised
+	s5                         // a renewal failed, and one after it succeeded
+	s6                         // the end of the trust window cancelled an operation
+	s7                         // ErrNotRecorded, later a replay of that outcome
+	s8                         // unknown, under Hold
+	s9Succeeded                // S9: each verdict of a recovery
+	s9Failed                   //
+	s9NotExecuted              //
+	s9None                     //
+	s10                        // Rerun acted as Hold: the provider's window was over
+	s11                        // purge removed a record for which a claim was on its way
+	s17Hint                    // S17: a waiter was woken by a hint, by its poll, by a call of its process
+	s17Poll                    //
+	s17Signal                  //
+	s18Panic                   // S18
+	s18Goexit                  //
+	s18Nil                     //
+	s19                        // a context ended between the send of a call and its reply
 	// S21: each change of a record's state.
 	tClaim       // none, claimed
 	tSucceed     // claimed, succeeded
@@ -94,43 +93,36 @@ const (
 	eventCount    = int(idem.EventReset)
 )
 
-// counters count what a run came across. Those of one world are guarded by its
+// Counters count what a run came across. Those of one world are guarded by its
 // mutex.
-type counters struct {
-	sights     [sights]int
-	sentinels  [sentinelCount]int
-	events     [eventCount + 1]int
-	faults     [faults]int
-	verdicts   [rules]int // how often each property was judged
-	steps      int
-	deliveries int
-	calls      int
+type Counters struct {
+	Seeds      int
+	Steps      int
+	Deliveries int
+	Calls      int
+	Sights     [sights]int
+	Sentinels  [sentinelCount]int
+	Events     [eventCount + 1]int
+	Faults     [faults]int
+	Judged     [rules]int // how often each property was judged
 }
 
-func (c *counters) see(s sight) { c.sights[s]++ }
+func (c *Counters) see(s sight) { c.Sights[s]++ }
 
 // judged counts that a property was looked at.
-func (c *counters) judged(r rule) { c.verdicts[r]++ }
+func (c *Counters) judged(r rule) { c.Judged[r]++ }
 
-// total adds the counters of many worlds.
-type total struct {
-	mu    sync.Mutex // guards the fields below
-	sum   counters
-	seeds int
-}
-
-func (t *total) add(c *counters) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.seeds++
-	t.sum.steps += c.steps
-	t.sum.deliveries += c.deliveries
-	t.sum.calls += c.calls
-	addAll(t.sum.sights[:], c.sights[:])
-	addAll(t.sum.sentinels[:], c.sentinels[:])
-	addAll(t.sum.events[:], c.events[:])
-	addAll(t.sum.faults[:], c.faults[:])
-	addAll(t.sum.verdicts[:], c.verdicts[:])
+// Add adds the counts of another run.
+func (c *Counters) Add(o *Counters) {
+	c.Seeds += o.Seeds
+	c.Steps += o.Steps
+	c.Deliveries += o.Deliveries
+	c.Calls += o.Calls
+	addAll(c.Sights[:], o.Sights[:])
+	addAll(c.Sentinels[:], o.Sentinels[:])
+	addAll(c.Events[:], o.Events[:])
+	addAll(c.Faults[:], o.Faults[:])
+	addAll(c.Judged[:], o.Judged[:])
 }
 
 func addAll(sum, add []int) {
@@ -139,32 +131,32 @@ func addAll(sum, add []int) {
 	}
 }
 
-// missing lists what was never seen.
-func (c *counters) missing() []string {
+// Missing lists what was never seen.
+func (c *Counters) Missing() []string {
 	var missing []string
 	for i, name := range sightNames() {
-		if c.sights[i] == 0 {
+		if c.Sights[i] == 0 {
 			missing = append(missing, name)
 		}
 	}
 	_, names := sentinels()
 	for i, name := range names {
-		if c.sentinels[i] == 0 {
+		if c.Sentinels[i] == 0 {
 			missing = append(missing, name)
 		}
 	}
 	for k := idem.EventExecuted; int(k) <= eventCount; k++ {
-		if c.events[k] == 0 {
+		if c.Events[k] == 0 {
 			missing = append(missing, "event "+k.String())
 		}
 	}
 	for f := range faults {
-		if c.faults[f] == 0 {
+		if c.Faults[f] == 0 {
 			missing = append(missing, "fault "+f.String())
 		}
 	}
 	for r := range rules {
-		if c.verdicts[r] == 0 {
+		if c.Judged[r] == 0 {
 			missing = append(missing, "judgement of "+r.String())
 		}
 	}
@@ -172,9 +164,9 @@ func (c *counters) missing() []string {
 }
 
 // String lists all counts.
-func (c *counters) String() string {
+func (c *Counters) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d steps, %d deliveries, %d calls to the backend\n", c.steps, c.deliveries, c.calls)
+	fmt.Fprintf(&b, "%d seeds, %d steps, %d deliveries, %d calls to the backend\n", c.Seeds, c.Steps, c.Deliveries, c.Calls)
 	line := func(title string, names []string, counts []int) {
 		parts := make([]string, len(names))
 		for i, n := range names {
@@ -182,16 +174,16 @@ func (c *counters) String() string {
 		}
 		fmt.Fprintf(&b, "%s: %s\n", title, strings.Join(parts, ", "))
 	}
-	line("sometimes", sightNames(), c.sights[:])
+	line("sometimes", sightNames(), c.Sights[:])
 	_, names := sentinels()
-	line("errors", names, c.sentinels[:])
+	line("errors", names, c.Sentinels[:])
 	var kinds []string
 	for k := idem.EventExecuted; int(k) <= eventCount; k++ {
 		kinds = append(kinds, k.String())
 	}
-	line("events", kinds, c.events[1:])
-	line("faults", stringsOf(faults), c.faults[:])
-	line("judged", stringsOf(rules), c.verdicts[:])
+	line("events", kinds, c.Events[1:])
+	line("faults", stringsOf(faults), c.Faults[:])
+	line("judged", stringsOf(rules), c.Judged[:])
 	return b.String()
 }
 

@@ -30,7 +30,9 @@ type world struct {
 	procs []*proc
 	keys  []*key
 	execs []*exec
-	count *counters
+	count *Counters
+	// sentinels are those of package idem, in the order of the Counters.
+	sentinels []error
 
 	// Of the scheduler's goroutine alone.
 	parked  []*item
@@ -38,12 +40,18 @@ type world struct {
 	timer   *time.Timer
 	steps   int
 	calm    bool // no faults any more
+	asleep  bool // time passes
+	last    *proc // of the second phase
+	nudging bool // the clock is moved to the next step's instant
 	tracing bool
 	trace   []string
 
 	wake chan struct{} // capacity 1: there is news before the time has passed
 
-	mu         sync.Mutex // guards what follows, and what execs, runs and the ledger hold
+	// mu guards what follows, and what execs, runs and the ledger hold. The
+	// scheduler holds it all the time, except while the others run: in settle, in
+	// sleep, and when it sends a call itself.
+	mu         sync.Mutex
 	arrived    []*item
 	sendings   []sending
 	begun      []*run
@@ -52,13 +60,7 @@ type world struct {
 	returned   []*exec
 	news       []string // lines for the trace, in no order
 	ledger     ledger
-	violations []violation
-}
-
-// violation is one broken property.
-type violation struct {
-	Rule rule
-	Text string
+	violations []Violation
 }
 
 // sending is one call as it was applied to the backend.
@@ -78,9 +80,21 @@ type proc struct {
 	store  *idem.Store
 	dead   bool // guarded by world.mu
 	closed time.Time
+	// stopped: Close has returned.
+	stopped bool
 }
 
 func (p *proc) lease() time.Duration { return orDefault(p.plan.opts.Lease, 30*time.Second) }
+
+// keyOf finds a key by the name that the backend knows it by.
+func (w *world) keyOf(stored string) *key {
+	for _, k := range w.keys {
+		if k.stored == stored {
+			return k
+		}
+	}
+	return nil
+}
 
 func orDefault(d, def time.Duration) time.Duration {
 	if d == 0 {
@@ -109,6 +123,10 @@ type key struct {
 	refused method
 	// ended: the lease of the last claim has ended.
 	ended bool
+	// granted are the owners that have had the key.
+	granted map[driver.Owner]bool
+	// vanished: the record's retention has ended, and no purge has come.
+	vanished bool
 }
 
 // recorded is an outcome that the backend took.
@@ -124,11 +142,13 @@ type recorded struct {
 
 const providerName = "provider"
 
-func newWorld(base context.Context, p plan, count *counters, tracing bool) *world {
+func newWorld(base context.Context, p plan, count *Counters, tracing bool) *world {
 	w := &world{
 		plan: p, dice: newDice(p.seed), base: base, start: time.Now(), b: memstore.New(nil), count: count,
 		tracing: tracing, wake: make(chan struct{}, 1),
 	}
+	w.mu.Lock()
+	w.sentinels, _ = sentinels()
 	w.timer = time.NewTimer(time.Hour)
 	w.timer.Stop()
 	for i, kp := range p.keys {
@@ -196,7 +216,9 @@ func (w *world) rouse() {
 
 // settle waits until everything is blocked, takes in what happened, and judges.
 func (w *world) settle() {
+	w.mu.Unlock()
 	synctest.Wait()
+	w.mu.Lock()
 	select {
 	case <-w.wake:
 	default:
@@ -222,11 +244,15 @@ func (w *world) nudge() {
 	now := time.Since(w.start)
 	at := (now/time.Microsecond+1)*time.Microsecond + time.Duration(w.steps%1000)
 	w.sleep(at - now)
+	w.nudging = true
 	w.settle()
+	w.nudging = false
 }
 
 // sleep lets time pass, for at most d: news end it.
 func (w *world) sleep(d time.Duration) {
+	w.mu.Unlock()
+	defer w.mu.Lock()
 	w.timer.Reset(d)
 	select {
 	case <-w.timer.C:
@@ -238,19 +264,22 @@ func (w *world) sleep(d time.Duration) {
 // resume gives a parked item a word, and waits until all are blocked again.
 func (w *world) resume(it *item, wd word) {
 	w.parked = slices.DeleteFunc(w.parked, func(o *item) bool { return o == it })
+	if it.call != nil && it.call.key != nil && !wd.stay && it.call.method < mInspect {
+		w.older = append(w.older, it.call)
+	}
 	it.resume <- wd
 	w.settle()
 }
 
-// fail notes a violation. The run ends after this step.
+// fail notes a Violation. The run ends after this step.
 func (w *world) fail(r rule, format string, args ...any) {
-	w.violations = append(w.violations, violation{r, fmt.Sprintf(format, args...)})
+	w.violations = append(w.violations, Violation{r.String(), fmt.Sprintf(format, args...)})
 	if w.tracing {
 		w.news = append(w.news, fmt.Sprintf("  VIOLATION %s: "+format, append([]any{r}, args...)...))
 	}
 }
 
-// note adds a line to the trace. The caller holds mu, or is the scheduler.
+// note adds a line to the trace. The caller holds mu.
 func (w *world) note(format string, args ...any) {
 	if w.tracing {
 		w.news = append(w.news, "  "+fmt.Sprintf(format, args...))

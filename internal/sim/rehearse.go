@@ -1,0 +1,197 @@
+package sim
+
+import "time"
+
+// rehearse plays the first delivery with its faults, and the next one: after it,
+// or as soon as the lease is over for which a call is held back.
+func (r *rehearsal) rehearse() {
+	for limit := time.Now().Add(10 * time.Minute); !r.broken(); {
+		r.nudge()
+		switch {
+		case r.broken():
+			return
+		case time.Now().After(limit):
+			r.fail(E2, "the case does not end: %v", &r.c)
+			return
+		case r.held != nil && time.Now().After(r.until):
+			r.wake()
+		case r.first.over() && r.held == nil && r.next == nil:
+			r.follow()
+		case r.first.over() && r.next.over() && r.held == nil:
+			return
+		default:
+			r.stepOn()
+		}
+	}
+}
+
+// over reports whether a delivery has returned, or died.
+func (e *exec) over() bool { return e != nil && (e.finished || e.p.dead) }
+
+// follow begins the next delivery.
+func (r *rehearsal) follow() {
+	p, s := r.procs[0], r.script(samePrint)
+	switch r.c.Next {
+	case OtherInput:
+		s.print = otherPrint
+	case NewProcess:
+		p = r.fresh()
+	case SameAgain, Nexts:
+	}
+	r.next = r.start1(r.keys[0], p, s)
+}
+
+// wake ends the holding back of a call: the lease is over. The next delivery has
+// come first.
+func (r *rehearsal) wake() {
+	if r.next == nil {
+		r.follow()
+		return
+	}
+	if !r.next.over() && r.busy() {
+		r.stepOn()
+		return
+	}
+	it := r.held
+	r.held = nil
+	r.say("%v is held back no longer", it.id)
+	r.resume(it, r.word)
+}
+
+// busy reports whether anything but the held call is parked.
+func (r *rehearsal) busy() bool {
+	for _, it := range r.parked {
+		if it != r.held {
+			return true
+		}
+	}
+	return false
+}
+
+// stepOn takes the next step: a call, else a step of an operation, else time. The
+// first operation waits for a renewal before its first step.
+func (r *rehearsal) stepOn() {
+	var step *item
+	for _, it := range r.parked {
+		switch {
+		case it == r.held || it.e == nil:
+		case it.call != nil:
+			r.call(it)
+			return
+		case step == nil && !(it.run != nil && it.e.s.op.pauses == 100):
+			step = it
+		}
+	}
+	if step != nil && (step.e != r.first || r.waited) {
+		r.meetCalm(step)
+		return
+	}
+	r.waited = r.waited || step != nil
+	d := time.Second
+	if r.held != nil {
+		d = max(time.Until(r.until)+time.Microsecond, time.Microsecond)
+	}
+	if step != nil {
+		d = caseRenew + time.Millisecond
+	}
+	r.sleep(d)
+	r.settle()
+}
+
+// call answers a call, with the fault that stands for it.
+func (r *rehearsal) call(it *item) {
+	if it.e != r.first {
+		r.meetCalm(it)
+		return
+	}
+	if it.call.sent > 0 { // its reply waited
+		r.answer(it, nil)
+		return
+	}
+	r.calls++
+	for _, f := range r.c.Faults {
+		if f.Call == r.calls {
+			r.strike(it, f.Fault)
+			return
+		}
+	}
+	r.meetCalm(it)
+}
+
+// strike makes a fault happen. A process that is to be replaced dies with it.
+func (r *rehearsal) strike(it *item, f Fault) {
+	r.fired++
+	if it.ctx.Err() != nil {
+		r.meetCalm(it)
+		return
+	}
+	if r.c.Next == NewProcess && r.fired == len(r.c.Faults) {
+		defer func() {
+			if !r.first.p.dead && !r.broken() && r.held == nil {
+				r.kill(r.first.p)
+			}
+		}()
+	}
+	switch f {
+	case NotApplied:
+		r.meet(it, fLost, 0)
+	case ReplyLost:
+		r.meet(it, fApplied, 0)
+	case Twice:
+		r.meet(it, fTwice, 0)
+	case ReplyAfterLease:
+		r.meet(it, fLate, 0)
+		r.holdBack(it, word{})
+	case SentAfterLease:
+		r.holdBack(it, word{send: 1})
+	case NeverAnswered:
+		r.holdBack(it, word{err: failure(3)})
+		r.until = time.Now().Add(10 * time.Second)
+	case ContextEndsBefore:
+		r.meet(it, fEndBefore, 0)
+	case ContextEndsDuring:
+		r.meet(it, fEndDuring, 0)
+	case ContextEndsAfter:
+		r.meet(it, fEndAfter, 0)
+	case OddError:
+		r.meet(it, fApplied, 1)
+	case OldCallAgain:
+		r.meet(it, fNone, 0)
+		r.oldCallAgain()
+	case Refused:
+		r.meet(it, fRefused, 0)
+	case Unreadable:
+		r.meet(it, fCorrupt, 0)
+	case Garbled:
+		if it.call.method == mClaim {
+			r.meet(it, fGarbled, 0)
+		} else {
+			r.meet(it, fLost, 2)
+		}
+	case Faults:
+	}
+}
+
+// holdBack keeps a call, or its reply, until a lease has passed.
+func (r *rehearsal) holdBack(it *item, wd word) {
+	if r.held != nil { // one is enough: this one goes on
+		r.resume(it, wd)
+		return
+	}
+	r.held, r.word, r.until = it, wd, time.Now().Add(2*caseLease)
+	r.say("%v is held back", it.id)
+}
+
+// oldCallAgain lets a copy of the oldest call arrive.
+func (r *rehearsal) oldCallAgain() {
+	if r.broken() || len(r.older) == 0 {
+		return
+	}
+	c := r.older[0]
+	r.count.Faults[fCopy]++
+	r.say("a copy of e%d's %v arrives late", c.e.n, c.method)
+	r.mu.Unlock()
+	r.send(r.base, c, c.e, true)
+	r.mu.Lock()
+	r.settle()
+}
