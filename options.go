@@ -21,12 +21,14 @@ const (
 	defaultMaxWaiters    = 1024
 
 	minLease        = time.Millisecond
+	maxDuration     = 100 * 365 * 24 * time.Hour // of every option; sums of them stay far from overflow
 	maxNamespaceLen = 128
 	maxProviderLen  = 128
 )
 
 // Options configure a [Store]. Nil and the zero value are valid. A zero field
-// means its default; a negative one is [ErrInvalidOption].
+// means its default; a negative one, and a duration over a hundred years, is
+// [ErrInvalidOption].
 type Options struct {
 	// Namespace is part of every key's identity, for ever: two Stores with
 	// different namespaces never share a record. At most 128 bytes, with the
@@ -229,8 +231,8 @@ func WithProvider(name string, window time.Duration) ExecuteOption {
 			return invalidOption("WithProvider(%q): the Store has no Namespace, so another service on the same provider account could share its keys", name)
 		case len(name) > maxProviderLen || checkText(name) != "":
 			return invalidOption("WithProvider(%q): the name is empty, longer than %d bytes, or has forbidden characters", name, maxProviderLen)
-		case window <= 0:
-			return invalidOption("WithProvider(%q): the window %v is not positive", name, window)
+		case window <= 0 || window > maxDuration:
+			return invalidOption("WithProvider(%q): the window %v is not positive, or over a hundred years", name, window)
 		}
 		for _, p := range o.providers {
 			if p.Name == name {
@@ -268,8 +270,8 @@ func ReportTo(r *Result) ExecuteOption {
 
 // setDuration sets *to unless d is zero; negative durations are refused.
 func setDuration(to *time.Duration, d time.Duration, name string) error {
-	if d < 0 {
-		return invalidOption("%s: %v is negative", name, d)
+	if d < 0 || d > maxDuration {
+		return invalidOption("%s: %v is negative, or over a hundred years", name, d)
 	}
 	if d > 0 {
 		*to = d
@@ -299,11 +301,10 @@ func (o *Options) withDefaults(b driver.Backend) (Options, error) {
 		{"StoreTimeout", &out.StoreTimeout, defaultStoreTimeout},
 		{"RecordTimeout", &out.RecordTimeout, defaultRecordTimeout},
 	} {
-		if *f.value < 0 {
-			return out, invalidOption("%s: %v is negative", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.def
+		d := *f.value
+		*f.value = f.def
+		if err := setDuration(f.value, d, f.name); err != nil {
+			return out, err
 		}
 	}
 	if err := out.checkSizes(); err != nil {

@@ -123,9 +123,6 @@ func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result
 //
 // ctx ends waiting and claiming.
 func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts ...ExecuteOption) (*Claim, error) {
-	if lease < 0 {
-		return nil, invalidOption("Claim: the lease %v is negative", lease)
-	}
 	c, err := s.begin(ctx, key, append(slices.Clip(opts), WithLease(lease)))
 	if err != nil {
 		return nil, err
