@@ -40,7 +40,11 @@ func (s *Store) begin(ctx context.Context, key string, opts []ExecuteOption) (*C
 	if err := s.checkKey(key); err != nil {
 		return nil, err
 	}
-	every, err := renewal(c.opts.lease, s.opts.RenewEvery)
+	every := s.opts.RenewEvery
+	if c.opts.neverRenewed {
+		every = 0
+	}
+	every, err := renewal(c.opts.lease, every)
 	if err != nil {
 		return nil, err
 	}
@@ -265,6 +269,7 @@ func (s *Store) failsOpen(ctx context.Context, c *Claim, err error) bool {
 // not answer.
 func (s *Store) abandon(ctx context.Context, c *Claim) {
 	ref := driver.Ref{Key: c.stored, Owner: c.params.Owner}
+	c.applied = false
 	s.running.add()
 	go func() {
 		defer s.running.leave()

@@ -57,6 +57,15 @@ func TestClaimTakesItsLeaseFromTheCallTheStoreOrTheDefault(t *testing.T) {
 	require.Zero(t, w.faults.Count(""))
 }
 
+// A claim of the steps is renewed by its caller, whatever RenewEvery is.
+func TestRenewEveryDoesNotBoundTheLeaseOfAClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, &idem.Options{Lease: time.Minute, RenewEvery: 20 * time.Second})
+	c, err := w.store.Claim(t.Context(), "k", 30*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, w.store.Release(t.Context(), c))
+}
+
 func TestAClaimIsNeverRenewedByItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,6 +159,26 @@ func TestTheContextOfAClaimThatIsNotHeldHasEnded(t *testing.T) {
 	for _, err := range []error{c.Renew(t.Context()), w.store.Record(t.Context(), c, idem.Result{}), w.store.Release(t.Context(), c)} {
 		require.ErrorIs(t, err, idem.ErrInvalidOption)
 	}
+}
+
+func TestAContextOfAClaimThatIsMadeTooLateHasEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil)
+		c, err := w.store.Claim(t.Context(), "k", lease)
+		require.NoError(t, err)
+		settled, err := w.store.Claim(t.Context(), "k2", lease)
+		require.NoError(t, err)
+		require.NoError(t, w.store.Release(t.Context(), settled))
+		time.Sleep(lease)
+		ctx, cancel := c.Context(t.Context())
+		defer cancel()
+		<-ctx.Done()
+		require.ErrorIs(t, context.Cause(ctx), idem.ErrLeaseLost)
+		after, cancel := settled.Context(t.Context())
+		defer cancel()
+		require.NoError(t, after.Err(), "settling does not end it")
+	})
 }
 
 // I3: Renew is accepted from the owner until somebody takes over, also after the

@@ -433,3 +433,37 @@ func TestAnErrorMatchesWhatEndedTheCallersContext(t *testing.T) {
 		}
 	}
 }
+
+// typed is an error of a client library, with more to tell than its text.
+type typed struct{ code int }
+
+func (e *typed) Error() string { return fmt.Sprintf("server says %d", e.code) }
+
+// The store's own error is in every error that a store caused, but the driver's
+// sentinels in it do not speak for the operation.
+func TestAStoresErrorIsFoundButDoesNotSpeakForTheOperation(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		hook faultstore.Hook
+		op   idem.Op
+	}{
+		"not recorded": {faultstore.Fail(faultstore.Complete, 0, fmt.Errorf("%w: %w", driver.ErrUnavailable, &typed{503})), returns("1")},
+		"not held":     {faultstore.Fail(faultstore.Release, 0, fmt.Errorf("%w: %w", driver.ErrUnavailable, &typed{503})), fails(idem.Unknown(errUnknown))},
+	} {
+		synctestWorld(t, name, func(t *testing.T) {
+			w := newWorld(t, tc.hook, nil)
+			_, err := w.store.Execute(t.Context(), "k", tc.op)
+			require.ErrorIs(t, err, idem.ErrNotRecorded)
+			require.NotErrorIs(t, err, idem.ErrUnavailable, "that would say: not run")
+			if name == "not recorded" {
+				var server *typed
+				require.ErrorAs(t, err, &server)
+				require.Equal(t, 503, server.code)
+			}
+		})
+	}
+	w := newWorld(t, faultstore.Fail(faultstore.Claim, 0, &typed{500}), nil)
+	_, err := w.store.Execute(t.Context(), "k", forbidden(t))
+	var server *typed
+	require.ErrorAs(t, err, &server)
+}

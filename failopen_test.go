@@ -246,6 +246,28 @@ func TestDuplicatesOfAnUnprotectedRunMeetIt(t *testing.T) {
 	})
 }
 
+// Calls that asked the backend at the same time, and all got no answer, still do
+// not run beside each other in one process.
+func TestUnprotectedRunsOfOneKeyDoNotOverlapInAProcess(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faultstore.At("", 0, faultstore.Fault{Before: faultstore.PauseUntil(nil)}), &idem.Options{FailOpen: true})
+		var done []<-chan ending
+		for range 5 {
+			done = append(done, w.execute(t.Context(), "k", takes(10*time.Second, "1")))
+		}
+		ran := 0
+		for _, d := range done {
+			if end := <-d; end.err == nil {
+				ran++
+			} else {
+				require.ErrorIs(t, end.err, idem.ErrInProgress)
+			}
+		}
+		require.Equal(t, 1, ran)
+	})
+}
+
 // The operation's error and the Unprotected mark come together.
 func TestAFailedUnprotectedRunIsMarkedToo(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,6 +130,25 @@ func TestKeyedAndPlainFingerprintsCannotBeCompared(t *testing.T) {
 	require.ErrorIs(t, err, idem.ErrCorrupt)
 	_, err = plain.store.Execute(t.Context(), "keyed", forbidden(t), fingerprint("body"))
 	require.ErrorIs(t, err, idem.ErrCorrupt)
+}
+
+// The same in one process: what runs here may carry a fingerprint that an
+// earlier claim set.
+func TestADuplicateWithAnUnknownFingerprintKeyIsCorruptWithoutAsking(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		before := newWorld(t, nil, keys("old"))
+		_, err := before.store.Execute(t.Context(), "k", fails(errBoom), fingerprint("body"))
+		require.ErrorIs(t, err, errBoom)
+		w := newProcess(t, before.memory, nil, keys("new"))
+		done := w.execute(t.Context(), "k", takes(time.Second, "1"))
+		synctest.Wait()
+		_, err = w.store.Execute(t.Context(), "k", forbidden(t), fingerprint("body"))
+		require.ErrorIs(t, err, idem.ErrCorrupt)
+		require.ErrorContains(t, err, `"old"`)
+		require.Equal(t, 1, w.faults.Count(faultstore.Claim))
+		require.NoError(t, (<-done).err)
+	})
 }
 
 // No fingerprint on either side compares equal; the first claim that carries one

@@ -200,9 +200,9 @@ func (c *Claim) renewed(started time.Duration, err error) Event {
 		return Event{}
 	case err == nil:
 		c.trust(started)
-		if c.told { // the trust window had ended, and nobody has taken over
+		if c.told && c.trustedAt(c.store.now()) { // the trust window had ended, and nobody has taken over
 			c.window, c.endIt, c.told = nil, nil, false
-			c.store.meeting.run(c)
+			c.store.meeting.enter(c)
 		}
 		if c.renewAt > 0 {
 			c.renewAt = started + c.opts.renewEvery

@@ -151,6 +151,26 @@ func TestALeaseIsRenewedAtRenewEvery(t *testing.T) {
 	}
 }
 
+// C01: the operation may need a while to notice that its caller has left; until
+// it has returned, the key is its own.
+func TestALeaseIsRenewedAlthoughTheCallerHasLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := w.execute(ctx, "k", takes(2*time.Minute, "1"))
+		synctest.Wait()
+		cancel()
+		time.Sleep(90 * time.Second)
+		_, err := w.process(t, nil).store.Execute(t.Context(), "k", forbidden(t))
+		require.ErrorIs(t, err, idem.ErrInProgress)
+		require.NoError(t, (<-done).err)
+		for _, e := range w.faults.Log() {
+			require.NoError(t, e.Err, e.Method)
+		}
+	})
+}
+
 // The renewal's interval counts from when the one before was sent.
 func TestASlowRenewalDoesNotShiftTheNextOne(t *testing.T) {
 	t.Parallel()

@@ -211,6 +211,34 @@ func TestAnEntryAnswersOnlyWithinItsTrustWindow(t *testing.T) {
 	})
 }
 
+// A renewal whose answer comes late, when somebody else has taken over in this
+// process, hides nothing: those who wait for the successor are woken by it.
+func TestALateRenewalDoesNotHideItsSuccessor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := faultstore.At(faultstore.Renew, 1, faultstore.Fault{After: faultstore.Delay(1900 * time.Millisecond)})
+		w := newWorld(t, slow, &idem.Options{Lease: time.Second})
+		stale, err := w.store.Claim(t.Context(), "k", time.Second)
+		require.NoError(t, err)
+		time.Sleep(950 * time.Millisecond) // the trust window has ended
+		renewed := start(func() (idem.Result, error) { return idem.Result{}, stale.Renew(t.Context()) })
+		time.Sleep(time.Second) // the renewed lease has ended too
+		line := newTimeline()
+		fresh := w.execute(t.Context(), "k", takes(5*time.Second, "fresh"))
+		synctest.Wait()
+		waits := w.execute(t.Context(), "k", forbidden(t), idem.WithWait(time.Hour))
+		<-renewed
+		synctest.Wait()
+		require.Zero(t, stale.Remaining())
+		require.Equal(t, 2, w.faults.Count(faultstore.Claim), "the successor runs here: the backend is asked nothing")
+		end := <-waits
+		require.NoError(t, end.err)
+		require.Equal(t, "fresh", string(end.res.Value))
+		require.Equal(t, 5*time.Second, line.now(), "as soon as it is recorded")
+		require.NoError(t, (<-fresh).err)
+	})
+}
+
 // A claim that its caller forgets blocks this process no longer than others.
 func TestAForgottenClaimIsForgottenWhenItsLeaseEnds(t *testing.T) {
 	t.Parallel()

@@ -142,6 +142,7 @@ type callOptions struct {
 	providers                 []driver.ProviderWindow
 	prints                    []driver.Fingerprint
 	report                    *Result
+	neverRenewed              bool // a claim from Store.Claim
 	store                     *Store
 }
 
@@ -177,6 +178,14 @@ func WithFingerprint(b []byte) ExecuteOption {
 // WithLease sets Options.Lease for this call. Zero keeps the Store's.
 func WithLease(d time.Duration) ExecuteOption {
 	return func(o *callOptions) error { return setDuration(&o.lease, d, "WithLease") }
+}
+
+// claimLease is WithLease for a claim that is never renewed by itself.
+func claimLease(d time.Duration) ExecuteOption {
+	return func(o *callOptions) error {
+		o.neverRenewed = true
+		return setDuration(&o.lease, d, "Claim: the lease")
+	}
 }
 
 // WithMaxRun sets Options.MaxRun for this call. Zero keeps the Store's.

@@ -94,6 +94,30 @@ func TestTheOperationsContextEndsWithTheProvidersWindow(t *testing.T) {
 	}
 }
 
+// The context of a claim that its caller runs ends with the window too.
+func TestTheContextOfAClaimEndsWithTheProvidersWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, &idem.Options{Namespace: "shop"})
+		line := newTimeline()
+		c, err := w.store.Claim(t.Context(), "k", lease, idem.WithProvider("bank", 40*time.Second))
+		require.NoError(t, err)
+		ctx, cancel := c.Context(t.Context())
+		defer cancel()
+		time.Sleep(25 * time.Second)
+		require.NoError(t, c.Renew(ctx))
+		<-ctx.Done()
+		require.Equal(t, 40*time.Second, line.now())
+		require.ErrorIs(t, context.Cause(ctx), idem.ErrMaxRun)
+		require.ErrorContains(t, context.Cause(ctx), "window")
+		again, cancel := c.Context(t.Context())
+		defer cancel()
+		<-again.Done()
+		require.ErrorIs(t, context.Cause(again), idem.ErrMaxRun)
+		require.NoError(t, w.store.Record(t.Context(), c, idem.Result{}), "a late result counts")
+	})
+}
+
 // The window counts from the first claim since the last "not executed": a clean
 // release says that no provider has seen the key, a recovery too.
 func TestAProvidersWindowBeginsAnewWhenNothingWasExecuted(t *testing.T) {

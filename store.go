@@ -123,7 +123,7 @@ func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result
 //
 // ctx ends waiting and claiming.
 func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts ...ExecuteOption) (*Claim, error) {
-	c, err := s.begin(ctx, key, append(slices.Clip(opts), WithLease(lease)))
+	c, err := s.begin(ctx, key, append(slices.Clip(opts), claimLease(lease)))
 	if err != nil {
 		return nil, err
 	}
