@@ -162,7 +162,7 @@ func Do[T any](ctx context.Context, s *Store, key string, op func(context.Contex
 	switch {
 	case ran && (err == nil || !errors.Is(err, ErrLeaseLost)):
 		return value, err
-	case err != nil && !(res.Recovered && (errors.Is(err, ErrNotRecorded) || errors.Is(err, ErrTooLarge))):
+	case err != nil && (!res.Recovered || !errors.Is(err, ErrNotRecorded) && !errors.Is(err, ErrTooLarge)):
 		return zero, err
 	}
 	if failed := s.decode(c, res.Value, &value); failed != nil {
