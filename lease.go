@@ -100,6 +100,14 @@ func (c *Claim) keep(stop context.CancelCauseFunc) {
 	c.timer = time.AfterFunc(c.next()-now, c.tick)
 }
 
+// runs reports whether the claim's operation is running, or, for one from
+// Store.Claim, may be.
+func (c *Claim) runs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.settled && !c.lost && (c.managed || c.trustedAt(c.store.now()))
+}
+
 // runFor is how long the operation may run: MaxRun, or what is left of the
 // shortest provider's window. While a recovery is still to decide, the window
 // does not count.

@@ -211,6 +211,23 @@ func TestAnEntryAnswersOnlyWithinItsTrustWindow(t *testing.T) {
 	})
 }
 
+// The same while the outcome is being written: nobody watches the lease then.
+func TestAnEntryThatIsBeingRecordedAnswersOnlyWithinItsTrustWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faultstore.First(
+			faultstore.Fail(faultstore.Renew, 0, errDown),
+			faultstore.At(faultstore.Complete, 1, faultstore.Fault{Before: faultstore.PauseUntil(nil)})), nil)
+		done := w.execute(t.Context(), "k", takes(lease-margin/2, "stale"))
+		time.Sleep(lease)
+		require.Equal(t, 1, w.faults.Count(faultstore.Complete), "it is under way")
+		res, err := w.store.Execute(t.Context(), "k", returns("fresh"))
+		require.NoError(t, err)
+		require.Equal(t, "fresh", string(res.Value))
+		require.ErrorIs(t, (<-done).err, idem.ErrLeaseLost)
+	})
+}
+
 // A renewal whose answer comes late, when somebody else has taken over in this
 // process, hides nothing: those who wait for the successor are woken by it.
 func TestALateRenewalDoesNotHideItsSuccessor(t *testing.T) {

@@ -105,11 +105,14 @@ func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result
 	case replay:
 		return c.Result, err
 	case err == nil:
-		return s.run(ctx, c, op)
+		res, err = s.run(ctx, c, op)
 	case s.failsOpen(ctx, c, err):
-		return s.runOpen(ctx, c, op)
+		res, err = s.runOpen(ctx, c, op)
 	}
-	return Result{}, err
+	if _, nested := ClaimFrom(ctx); nested {
+		err = consume(err)
+	}
+	return res, err
 }
 
 // Claim claims the key for lease; zero is Options.Lease. It is the first step
