@@ -18,7 +18,7 @@ func TestAContextThatOutlivesItsOperationDoesNotMakeTheKeyBusy(t *testing.T) {
 		w := newWorld(t, nil, nil)
 		var kept context.Context
 		_, err := w.store.Execute(t.Context(), "k", func(ctx context.Context) (idem.Result, error) {
-			kept = context.WithoutCancel(ctx)
+			kept = context.WithoutCancel(ctx) //nolint:fatcontext // what a careless caller does
 			return idem.Result{Value: []byte("v")}, nil
 		})
 		require.NoError(t, err)

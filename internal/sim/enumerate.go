@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,8 +17,8 @@ import (
 type Case struct {
 	State  State
 	Policy Policy
+	End    End
 	Next   Next
-	Fails  bool // the operation fails after its effect; else it succeeds
 	Faults []Placed
 }
 
@@ -51,7 +52,20 @@ const (
 	Rerun Policy = iota
 	Hold
 	Recover
+	Windowed // rerun, within the provider's window
 	Policies
+)
+
+// End of the delivery's operation.
+type End uint8
+
+// Ends of an operation.
+const (
+	Succeeds End = iota
+	Fails        // after its effect
+	Overruns     // MaxRun, before its effect
+	Panics       // after its effect
+	Ends
 )
 
 // Next is the delivery that comes after it.
@@ -60,8 +74,10 @@ type Next uint8
 // Deliveries that come next.
 const (
 	SameAgain Next = iota
-	OtherInput
 	NewProcess
+	Waiter     // in the same process, while the operation runs
+	OtherInput // after it
+	OtherAlong // of another input, in the same process, while the operation runs
 	Nexts
 )
 
@@ -88,11 +104,11 @@ const (
 )
 
 func (c *Case) String() string {
-	s := fmt.Sprintf("%s, %s, then %s, the operation %s",
+	s := fmt.Sprintf("%s, %s, the operation %s, next %s",
 		[States]string{"absent", "claimed", "succeeded", "failed", "released", "released in doubt", "unknown", "held"}[c.State],
-		[Policies]string{"rerun", "hold", "recover"}[c.Policy],
-		[Nexts]string{"the same", "another input", "a new process"}[c.Next],
-		map[bool]string{true: "fails", false: "succeeds"}[c.Fails])
+		[Policies]string{"rerun", "hold", "recover", "rerun in a window"}[c.Policy],
+		[Ends]string{"succeeds", "fails", "overruns", "panics"}[c.End],
+		[Nexts]string{"the same", "a new process", "a waiter", "another input", "another input at once"}[c.Next])
 	for _, f := range c.Faults {
 		s += fmt.Sprintf(", call %d: %s", f.Call, f.Fault)
 	}
@@ -110,8 +126,18 @@ func (f Fault) String() string {
 // Enumerated is what a case came to.
 type Enumerated struct {
 	Reached    bool // all its faults happened
+	Calls      int  // that the delivery made
 	Violations []Violation
 	Trace      []string
+}
+
+// Report is everything to look at after a failure.
+func (e *Enumerated) Report(c Case) string {
+	s := c.String() + "\n"
+	for _, v := range e.Violations {
+		s += v.Rule + ": " + v.Text + "\n"
+	}
+	return s + strings.Join(e.Trace, "\n")
 }
 
 // Enumerate runs one case in a bubble of its own.
@@ -122,7 +148,7 @@ func Enumerate(t *testing.T, c Case, count *Counters, tracing bool) Enumerated {
 		r := &rehearsal{c: c, world: newWorld(t.Context(), c.plan(), count, tracing)}
 		defer r.mu.Unlock()
 		r.play()
-		res = Enumerated{r.fired == len(c.Faults), r.violations, r.trace}
+		res = Enumerated{r.fired == len(c.Faults), r.calls, r.violations, r.trace}
 	})
 	return res
 }
@@ -130,22 +156,22 @@ func Enumerate(t *testing.T, c Case, count *Counters, tracing bool) Enumerated {
 const (
 	caseLease = 2400 * time.Millisecond
 	caseRenew = caseLease / 3
+	caseRun   = 3 * caseLease
+	// caseWindow leaves less than caseRun once a lease has passed.
+	caseWindow = caseRun + caseLease + 19*time.Microsecond
 )
 
 // plan of a case: no rates, and time-outs longer than the lease, so that replies
 // can come after it.
 func (c *Case) plan() plan {
 	opts := storePlan{opts: idem.Options{
-		Namespace: "sim", Lease: caseLease, RenewEvery: caseRenew, MaxRun: 15 * time.Minute, RetryWindow: time.Millisecond,
+		Namespace: "sim", Lease: caseLease, RenewEvery: caseRenew, MaxRun: caseRun, RetryWindow: time.Millisecond,
 		Retention: time.Hour, StoreTimeout: 10*time.Second + 7*time.Microsecond, RecordTimeout: 12*time.Second + 11*time.Microsecond, MaxValue: 128,
 	}}
-	family := strict
-	if c.Policy == Rerun {
-		family = dedup
-	}
+	k := keyPlan{family: [Policies]family{dedup, strict, strict, windowed}[c.Policy], window: caseWindow}
 	return plan{
 		seed: 1, deliveries: 10, processes: 2, namespace: "sim", options: []storePlan{opts},
-		keys: []keyPlan{{family: family}},
+		keys: []keyPlan{k},
 	}
 }
 
@@ -161,6 +187,7 @@ type rehearsal struct {
 	word    word // for the held item, once the lease is over
 	until   time.Time
 	waited  bool // for the renewal
+	overran bool
 	settled []*call
 }
 
@@ -171,21 +198,36 @@ func (r *rehearsal) play() {
 		r.rehearse()
 	}
 	if !r.broken() {
+		r.otherInput()
+	}
+	if !r.broken() {
 		r.finish()
 	}
 	r.abort()
 }
 
+// otherInput is a delivery of another request, after everything: whatever the
+// record has come to, it stays as it is, if it stands for a request.
+func (r *rehearsal) otherInput() {
+	s := r.script(otherPrint)
+	s.op = opScript{charge: chargeDeclined}
+	r.start1(r.keys[0], r.fresh(), s)
+	r.calmly(r.allReturned)
+}
+
 // script of the first delivery, and of the next.
 func (r *rehearsal) script(p print) script {
-	s := script{kind: kExecute, print: p, hold: r.c.Policy == Hold, recover: r.c.Policy == Recover, verdict: 0.9}
-	s.op = opScript{notes: true, fails: r.c.Fails, end: 0.5}
+	s := script{kind: kExecute, print: p, hold: r.c.Policy == Hold, recover: r.c.Policy == Recover, provider: r.c.Policy == Windowed, verdict: 0.9, zeros: true}
+	s.op = opScript{notes: true, fails: r.c.End == Fails, end: 0.5}
+	if r.c.End == Panics {
+		s.op.crash = 1
+	}
 	return s
 }
 
 // prepare brings the key into its state, by a delivery at another process.
 func (r *rehearsal) prepare() {
-	s := script{kind: kExecute, print: samePrint}
+	s := script{kind: kExecute, print: samePrint, provider: r.c.Policy == Windowed}
 	k, p := r.keys[0], r.procs[1]
 	switch r.c.State {
 	case Absent, States:

@@ -26,7 +26,9 @@ type exec struct {
 	ctx    context.Context //nolint:containedctx // the caller's
 	cancel context.CancelCauseFunc
 	began  time.Time
-	before int // outcomes of the key when it began
+	// other: when it began, in this epoch, the key stood for another request.
+	other bool
+	epoch int
 
 	bytes []byte // of the key, if the caller changes them
 	body  []byte // of the request
@@ -79,7 +81,7 @@ var errCancelled = errors.New("sim: the caller gave up")
 // deliver makes a delivery that has not begun. parent is nil, or the delivery
 // whose operation makes this one: then the caller holds mu.
 func (w *world) deliver(ctx context.Context, k *key, p *proc, s script, parent *exec) *exec {
-	e := &exec{n: len(w.execs), w: w, p: p, key: k, s: s, parent: parent, began: time.Now(), before: len(k.outcomes)}
+	e := &exec{n: len(w.execs), w: w, p: p, key: k, s: s, parent: parent, began: time.Now(), other: s.differs(k.print), epoch: k.epoch}
 	e.random.state = w.plan.seed<<20 ^ uint64(e.n) //nolint:gosec // small
 	e.ids = make(map[itemID]int, 8)
 	ctx = context.WithValue(draw.With(ctx, e.random.next), deliveryKey{}, e)
@@ -190,6 +192,9 @@ func (s *script) request() []byte {
 func (e *exec) options() []idem.ExecuteOption {
 	s := &e.s
 	var opts []idem.ExecuteOption
+	if s.zeros {
+		opts = append(opts, idem.WithLease(0), idem.WithMaxRun(0), idem.WithWait(0), idem.WithRetention(0))
+	}
 	if e.s.print != noPrint {
 		opts = append(opts, e.fingerprintOption())
 	}

@@ -189,6 +189,7 @@ func (w *world) judgeError(e *exec) {
 		w.judgeEffectOf(e, own)
 	}
 	w.judgeSentinels(e)
+	w.judgeMismatch(e)
 	w.judgeValue(e)
 	if errors.Is(err, errCancelled) && e.ctx.Err() == nil {
 		w.fail(A8, "%v: nobody gave up: %v", e, err)
@@ -218,7 +219,7 @@ func (w *world) judgeEffectOf(e *exec, own *idem.Error) {
 	case idem.EffectRan:
 		lie = !ran
 	case idem.EffectEarlier:
-		lie = ran || len(e.key.outcomes) == 0
+		lie = ran || len(e.key.outcomes) == 0 && (e.recovered == nil || e.recovered.verdict != verdictSucceeded)
 	case idem.EffectUnknown:
 	}
 	if lie {
@@ -235,8 +236,6 @@ func (w *world) judgeSentinels(e *exec) {
 	o, recorded := e.last()
 	none := !ran && (e.recovered == nil || !e.recovered.done)
 	var late *idem.InProgressError
-	var own *idem.Error
-	vague := errors.As(e.ret.err, &own) && own.Effect == idem.EffectUnknown && e.recovered != nil
 	for _, row := range []struct {
 		sentinel error
 		true     bool
@@ -245,9 +244,9 @@ func (w *world) judgeSentinels(e *exec) {
 		{idem.ErrInProgress, none && (e.saw.live || e.parent != nil) && errors.As(e.ret.err, &late) && late.RetryAfter > 0 && late.RetryAfter <= late.LeaseLeft},
 		{idem.ErrFingerprintMismatch, none && e.saw.mismatch},
 		{idem.ErrOutcomeUnknown, !ran && e.saw.unknown || e.holds()},
-		{idem.ErrLeaseLost, (ran || vague) && (!recorded || o.redacted || !o.until.IsZero())},
+		{idem.ErrLeaseLost, (ran || e.vague(idem.ErrLeaseLost)) && (!recorded || o.redacted || !o.until.IsZero())},
 		{idem.ErrMaxRun, ran && e.run.ctx.Err() != nil || !ran && e.recovered != nil && e.recovered.ctx.Err() != nil},
-		{idem.ErrNotRecorded, ran || vague},
+		{idem.ErrNotRecorded, ran || e.vague(idem.ErrNotRecorded)},
 		{idem.ErrNotEncoded, end == endNotEncoded || none && e.found(driver.BodyNotEncoded)},
 		{idem.ErrTooLarge, end == endSuccess && len(e.run.value) > e.maxValue() || none && e.found(driver.BodyTooLarge)},
 		{idem.ErrRedacted, none && e.foundRedacted()},
@@ -266,6 +265,49 @@ func (w *world) judgeSentinels(e *exec) {
 			w.fail(A8, "%v: %q is not true: its operation ended with %s, it saw %+v: %v", e, row.sentinel, e.ending(), e.saw, e.ret.err)
 		}
 	}
+}
+
+// judgeMismatch: a request for which the key does not stand is told so, in every
+// state (A6). A run without a claim knows only its own request.
+func (w *world) judgeMismatch(e *exec) {
+	k := e.key
+	if !e.other || !e.s.differs(k.print) || e.epoch != k.epoch || e.parent != nil || e.p.plan.opts.FailOpen {
+		return
+	}
+	w.count.judged(A6)
+	for _, s := range []error{idem.ErrInProgress, idem.ErrOutcomeUnknown, idem.ErrRecordedFailure, idem.ErrTooLarge, idem.ErrNotEncoded} {
+		if errors.Is(e.ret.err, s) {
+			w.fail(A6, "%v: the key stands for another request, and it is told %q", e, s)
+		}
+	}
+}
+
+// vague reports whether the error that has this sentinel says itself that the
+// effect is unknown: so it must, when only a recovery ran.
+func (e *exec) vague(sentinel error) bool {
+	own := holder(e.ret.err, sentinel)
+	return own != nil && own.Effect == idem.EffectUnknown && e.recovered != nil
+}
+
+// holder finds the idem.Error whose own sentinel it is.
+func holder(err, sentinel error) *idem.Error {
+	var under []error
+	switch u := err.(type) { //nolint:errorlint // the tree is walked here, node by node
+	case interface{ Unwrap() []error }:
+		under = u.Unwrap()
+	case interface{ Unwrap() error }:
+		under = []error{u.Unwrap()}
+	}
+	for _, child := range under {
+		own, ok := err.(*idem.Error) //nolint:errorlint // this node
+		if ok && child == sentinel { //nolint:errorlint // the sentinel itself
+			return own
+		}
+		if found := holder(child, sentinel); found != nil {
+			return found
+		}
+	}
+	return nil
 }
 
 // last returns what was recorded by this delivery.

@@ -205,6 +205,7 @@ type script struct {
 	verdict    float64 // what a recovery makes of what it knows
 	giveUp     bool    // a recovery gives no verdict although it could
 	mutates    bool
+	zeros      bool // gives options that are zero, too: they keep the Store's
 	settleLate bool // a caller of the steps parks before it settles
 }
 
@@ -244,7 +245,7 @@ func (w *world) drawScript(k *key, p *proc) script {
 	d, r := w.dice, &w.plan.rates
 	s := script{
 		kind: pick(d, kExecute, kExecute, kExecute, kDo, kDo, kSteps), op: w.drawOp(),
-		verdict: d.Float64(), giveUp: d.chance(r.crashes), mutates: d.chance(r.mutates), settleLate: d.chance(0.5),
+		verdict: d.Float64(), giveUp: d.chance(r.crashes), mutates: d.chance(r.mutates), settleLate: d.chance(0.5), zeros: d.chance(0.1),
 	}
 	if d.chance(0.02) {
 		s.kind, s.invalid = kInvalid, d.IntN(invalids)

@@ -15,7 +15,7 @@ func (r *rehearsal) rehearse() {
 			return
 		case r.held != nil && time.Now().After(r.until):
 			r.wake()
-		case r.first.over() && r.held == nil && r.next == nil:
+		case r.next == nil && (r.first.over() && r.held == nil || r.along()):
 			r.follow()
 		case r.first.over() && r.next.over() && r.held == nil:
 			return
@@ -25,6 +25,12 @@ func (r *rehearsal) rehearse() {
 	}
 }
 
+// along reports whether the next delivery is to come now, beside the first one's
+// operation.
+func (r *rehearsal) along() bool {
+	return r.c.Next >= Waiter && r.c.Next != OtherInput && r.first.run != nil && !r.first.run.ended
+}
+
 // over reports whether a delivery has returned, or died.
 func (e *exec) over() bool { return e != nil && (e.finished || e.p.dead) }
 
@@ -32,23 +38,29 @@ func (e *exec) over() bool { return e != nil && (e.finished || e.p.dead) }
 func (r *rehearsal) follow() {
 	p, s := r.procs[0], r.script(samePrint)
 	switch r.c.Next {
-	case OtherInput:
+	case OtherInput, OtherAlong:
 		s.print = otherPrint
 	case NewProcess:
 		p = r.fresh()
+	case Waiter:
+		s.wait = time.Minute + 13*time.Microsecond
 	case SameAgain, Nexts:
+	}
+	if r.c.End == Overruns {
+		s.op = opScript{}
 	}
 	r.next = r.start1(r.keys[0], p, s)
 }
 
 // wake ends the holding back of a call: the lease is over. The next delivery has
-// come first.
+// come first: it is over if it is at a new process, else its operation runs.
 func (r *rehearsal) wake() {
 	if r.next == nil {
 		r.follow()
 		return
 	}
-	if !r.next.over() && r.busy() {
+	begun := r.next.run != nil && r.c.Next != NewProcess
+	if !begun && !r.next.over() && r.busy() {
 		r.stepOn()
 		return
 	}
@@ -82,7 +94,7 @@ func (r *rehearsal) stepOn() {
 			step = it
 		}
 	}
-	if step != nil && (step.e != r.first || r.waited) {
+	if step != nil && (step.e != r.first || r.ripe()) {
 		r.meetCalm(step)
 		return
 	}
@@ -96,6 +108,13 @@ func (r *rehearsal) stepOn() {
 	}
 	r.sleep(d)
 	r.settle()
+}
+
+// ripe reports whether the first operation may go on: it has waited for a
+// renewal, and for the end of its context if it is to overrun.
+func (r *rehearsal) ripe() bool {
+	overrun := r.c.End != Overruns || r.first.run == nil || r.first.run.ctx.Err() != nil
+	return r.waited && overrun
 }
 
 // call answers a call, with the fault that stands for it.
@@ -163,11 +182,12 @@ func (r *rehearsal) strike(it *item, f Fault) {
 	case Unreadable:
 		r.meet(it, fCorrupt, 0)
 	case Garbled:
-		if it.call.method == mClaim {
-			r.meet(it, fGarbled, 0)
-		} else {
-			r.meet(it, fLost, 2)
+		if it.call.method != mClaim { // only its reply says so much
+			r.fired--
+			r.meetCalm(it)
+			return
 		}
+		r.meet(it, fGarbled, 1)
 	case Faults:
 	}
 }

@@ -79,6 +79,8 @@ func (w *world) meetEnded(it *item) {
 		w.answer(it, ctxError(it.ctx))
 	case d.chance(0.3):
 		w.meet(it, fEndedLate, 0)
+	case d.chance(0.2): // the answer came at the last moment
+		w.meet(it, fNone, 0)
 	default:
 		w.meet(it, fEnded, 0)
 	}

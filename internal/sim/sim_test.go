@@ -2,14 +2,11 @@ package sim_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +26,8 @@ type flags struct {
 	twice        uint64
 	workers      int
 	trace        int64
+	enough       int
+	rules        string
 	share        string
 	out          string
 }
@@ -43,6 +42,8 @@ func registerFlags() *flags {
 	flag.Uint64Var(&f.twice, "sim.twice", 20, "how many seeds to run twice, to compare the traces")
 	flag.IntVar(&f.workers, "sim.workers", runtime.NumCPU(), "how many processes share the seeds")
 	flag.Int64Var(&f.trace, "sim.trace", -1, "run this seed alone and print its trace")
+	flag.IntVar(&f.enough, "sim.enough", 5, "after how many failures a worker stops: more say no more")
+	flag.StringVar(&f.rules, "sim.rules", "", "only violations of these properties are failures, as A1,A2: for broken code")
 	flag.StringVar(&f.share, "sim.share", "", "of a worker: which share of the seeds is its own, as i/n")
 	flag.StringVar(&f.out, "sim.out", "", "of a worker: the file for its findings")
 	return f
@@ -58,35 +59,54 @@ type findings struct {
 }
 
 func TestSimulatedFaultsBreakNoProperty(t *testing.T) { //nolint:paralleltest // it uses every processor
-	switch {
-	case budget.trace >= 0:
+	if budget.trace >= 0 {
 		r := sim.Run(t, uint64(budget.trace), &sim.Counters{}, true) //nolint:gosec // not negative
 		t.Log(r.Report())
 		require.Empty(t, r.Violations)
-	case budget.share != "":
-		work(t)
-	default:
-		runAll(t)
+		return
 	}
-}
-
-// runAll runs the failing seeds of the past, and then the budget.
-func runAll(t *testing.T) {
-	t.Helper()
 	for _, seed := range pastFailures(t) {
-		if r := sim.Run(t, seed, &sim.Counters{}, false); len(r.Violations) > 0 {
+		if r := sim.Run(t, seed, &sim.Counters{}, false); counts(r.Violations) {
 			report(t, r)
 		}
 	}
 	began := time.Now()
-	all := share(t)
-	for _, r := range all.Failing {
+	var sum findings
+	for _, f := range share(t, runSeeds) {
+		sum.Counters.Add(&f.Counters)
+		sum.Failing = append(sum.Failing, f.Failing...)
+	}
+	c := &sum.Counters
+	if len(sum.Failing) > 0 {
+		t.Errorf("%s broken after %d seeds", sum.Failing[0].Violations[0].Rule, c.Seeds)
+	}
+	for _, r := range sum.Failing {
 		report(t, r)
 	}
-	c := &all.Counters
 	t.Logf("%.0f seeds/s, first %d; %v", float64(c.Seeds)/time.Since(began).Seconds(), budget.first, c)
 	if c.Seeds >= gateSeeds {
 		require.Empty(t, c.Missing(), "never seen: the generator is blind")
+	}
+}
+
+// counts reports whether a run has failed.
+func counts(violations []sim.Violation) bool {
+	return slices.ContainsFunc(violations, func(v sim.Violation) bool {
+		return budget.rules == "" || slices.Contains(strings.Split(budget.rules, ","), v.Rule)
+	})
+}
+
+// runSeeds runs a share of the budget.
+func runSeeds(t *testing.T, i, n int, f *findings) {
+	t.Helper()
+	until := time.Now().Add(budget.long)
+	for k := uint64(i); len(f.Failing) < budget.enough && (budget.long > 0 || k < budget.seeds); k += uint64(n) { //nolint:gosec // small
+		if r := sim.Run(t, budget.first+k, &f.Counters, false); counts(r.Violations) {
+			f.Failing = append(f.Failing, r)
+		}
+		if budget.long > 0 && time.Now().After(until) {
+			break
+		}
 	}
 }
 
@@ -99,72 +119,6 @@ func report(t *testing.T, failing sim.Result) {
 		return
 	}
 	t.Error(r.Report())
-}
-
-// share divides the seeds among processes of one processor each: a bubble's
-// goroutines take turns, so that a second processor only slows it down.
-func share(t *testing.T) findings {
-	t.Helper()
-	n := budget.workers
-	if budget.long == 0 {
-		n = min(n, int(budget.seeds/200)+1) //nolint:gosec // small
-	}
-	results := make([]findings, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { results[i] = spawn(t, i, n) })
-	}
-	wg.Wait()
-	var all findings
-	for i := range results {
-		all.Counters.Add(&results[i].Counters)
-		all.Failing = append(all.Failing, results[i].Failing...)
-	}
-	slices.SortFunc(all.Failing, func(a, b sim.Result) int { return int(a.Seed - b.Seed) }) //nolint:gosec // an order
-	return all
-}
-
-// spawn runs this test binary as a worker.
-func spawn(t *testing.T, i, n int) findings {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), strconv.Itoa(i))
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=0", //nolint:gosec // ourselves
-		fmt.Sprintf("-sim.share=%d/%d", i, n), "-sim.out="+out, fmt.Sprintf("-sim.seeds=%d", budget.seeds),
-		fmt.Sprintf("-sim.first=%d", budget.first), fmt.Sprintf("-sim.for=%v", budget.long))
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-	log, err := cmd.CombinedOutput()
-	var f findings
-	if b, readErr := os.ReadFile(out); err == nil && readErr == nil { //nolint:gosec // our own file
-		err = json.Unmarshal(b, &f)
-	}
-	if err != nil {
-		text := string(log)
-		t.Errorf("worker %d: %v (in a stack, the last seed is the number that (*world).simulate and sim.Run are about)\n%s", i, err, text[:min(len(text), 20_000)])
-	}
-	return f
-}
-
-// work is a worker's whole life. It ends after some failures: more say no more.
-func work(t *testing.T) {
-	t.Helper()
-	const enough = 5
-	debug.SetGCPercent(400)
-	var i, n uint64
-	_, err := fmt.Sscanf(budget.share, "%d/%d", &i, &n)
-	require.NoError(t, err)
-	var f findings
-	until := time.Now().Add(budget.long)
-	for k := i; len(f.Failing) < enough && (budget.long > 0 || k < budget.seeds); k += n {
-		if r := sim.Run(t, budget.first+k, &f.Counters, false); len(r.Violations) > 0 {
-			f.Failing = append(f.Failing, r)
-		}
-		if budget.long > 0 && time.Now().After(until) {
-			break
-		}
-	}
-	b, err := json.Marshal(f)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(budget.out, b, 0o600))
 }
 
 // pastFailures reads the seeds that once failed.
@@ -188,9 +142,6 @@ func pastFailures(t *testing.T) []uint64 {
 
 // Here all processors are used: the order of a run must not depend on them.
 func TestSimulationOfOneSeedTwiceGivesTheSameTrace(t *testing.T) { //nolint:paralleltest // it uses every processor
-	if budget.share != "" || budget.trace >= 0 {
-		t.Skip("this process is a worker")
-	}
 	var wg sync.WaitGroup
 	workers := uint64(runtime.GOMAXPROCS(0)) //nolint:gosec // small
 	for i := range workers {

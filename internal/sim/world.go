@@ -39,10 +39,10 @@ type world struct {
 	older   []*call // every call that was ever parked, for late copies
 	timer   *time.Timer
 	steps   int
-	calm    bool // no faults any more
-	asleep  bool // time passes
+	calm    bool  // no faults any more
+	asleep  bool  // time passes
 	last    *proc // of the second phase
-	nudging bool // the clock is moved to the next step's instant
+	nudging bool  // the clock is moved to the next step's instant
 	tracing bool
 	trace   []string
 
