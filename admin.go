@@ -79,9 +79,15 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 		return s.resolve(ctx, c, r)
 	case driver.InProgress:
 		return c.inProgress(rec.ClaimAge, rec.LeaseLeft)
-	case driver.Completed, driver.Held, driver.Mismatch:
+	case driver.Completed:
+		if _, err := s.replay(c, rec); errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)
+	case driver.Held, driver.Mismatch:
+		return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)
 	}
-	return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)
+	return c.unreadable(res.Fact)
 }
 
 // resolve writes the verdict.

@@ -141,7 +141,12 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 	case driver.Mismatch:
 		return false, c.error(ErrFingerprintMismatch, "it was used for another request", nil)
 	}
-	return false, c.error(ErrCorrupt, fmt.Sprintf("the backend answered with the fact %d", res.Fact), nil)
+	return false, c.unreadable(res.Fact)
+}
+
+// unreadable is the error for an answer that this release does not know (I12).
+func (c *Claim) unreadable(f driver.Fact) error {
+	return c.error(ErrCorrupt, fmt.Sprintf("the backend answered with the fact %d", f), nil)
 }
 
 // saw notes what the call has seen of the key, for its errors and events.

@@ -20,11 +20,14 @@ func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, er
 	}
 	c.claimed = s.now()
 	c.trust(c.claimed)
-	if s.meeting.enter(c) != nil { // somebody runs the key here by now
-		if c.applied {
-			s.abandon(ctx, c)
+	if r := s.meeting.enter(c); r != nil { // somebody runs the key here by now
+		if !c.applied {
+			return s.execute(ctx, c, op)
 		}
-		return s.execute(ctx, c, op)
+		s.abandon(ctx, c) // and not claim again: its own claim may stand in the way
+		err := s.meets(c, r)
+		s.observeAnswer(ctx, c, false, err)
+		return Result{}, err
 	}
 	c.open = true
 	s.observe(ctx, c, Event{Kind: EventUnprotected})
