@@ -124,6 +124,9 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 	if err != nil {
 		return false, s.claimError(ctx, c, err)
 	}
+	if res == nil {
+		return false, c.error(ErrCorrupt, "the backend answered nothing", nil)
+	}
 	rec := &res.Record
 	c.saw(rec.Attempt, rec.Token, rec.State)
 	switch res.Fact {
@@ -213,6 +216,7 @@ func (s *Store) claim(ctx context.Context, c *Claim, started time.Duration) (*dr
 			return res, nil
 		case driver.NoEffect(err):
 			c.spent(started)
+			c.applied = try > 1 // the tries before it had no answer
 			return nil, err
 		case try == tries || !pause(ctx, try, s.opts.StoreTimeout-(s.now()-started)):
 			c.spent(started)
@@ -239,22 +243,19 @@ func (s *Store) acquired(ctx context.Context, c *Claim, rec *driver.Record, star
 	}
 	c.held = true
 	s.meeting.run(c)
-	if c.takeover {
-		s.observe(ctx, c, Event{Kind: EventTakeover})
-	}
 	return nil
 }
 
 // claimError is what a claim that got no answer, or was refused, returns. A
 // claim that may have been applied is given up, unless FailOpen goes on with it.
 func (s *Store) claimError(ctx context.Context, c *Claim, err error) error {
+	out := c.error(ErrUnavailable, "", withCause(ctx, err))
 	switch {
 	case errors.Is(err, driver.ErrCorrupt):
-		return c.error(ErrCorrupt, "", err)
+		out = c.error(ErrCorrupt, "", mask(err))
 	case errors.Is(err, driver.ErrInvalidKey):
-		return c.error(ErrInvalidKey, "the backend cannot store it", err)
+		out = c.error(ErrInvalidKey, "the backend cannot store it", mask(err))
 	}
-	out := c.error(ErrUnavailable, "", withCause(ctx, err))
 	if c.applied && !s.failsOpen(ctx, c, out) {
 		s.abandon(ctx, c)
 	}
@@ -264,8 +265,11 @@ func (s *Store) claimError(ctx context.Context, c *Claim, err error) error {
 // failsOpen reports whether the operation may run without a claim although
 // claiming failed with err.
 func (s *Store) failsOpen(ctx context.Context, c *Claim, err error) bool {
-	return s.opts.FailOpen && c.managed && !c.opts.strict() && ctx.Err() == nil &&
-		errors.Is(err, ErrUnavailable) && c.ref.Token == 0
+	if !s.opts.FailOpen || !c.managed || c.opts.strict() || ctx.Err() != nil || c.ref.Token != 0 {
+		return false
+	}
+	var own *Error                                              // its reason alone decides: a store's error may match several sentinels
+	return errors.As(err, &own) && own.reason == ErrUnavailable //nolint:errorlint // the sentinel itself
 }
 
 // abandon releases a claim that nobody will use, by owner, in the background

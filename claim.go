@@ -101,11 +101,21 @@ func (c *Claim) Context(parent context.Context) (context.Context, context.Cancel
 		return ctx, func() { cancel(context.Canceled) }
 	}
 	lease := c.leaseContext()
-	if lease.Err() != nil { // at once, not a goroutine later
+	switch { // at once, not a goroutine later
+	case lease.Err() != nil:
 		cancel(context.Cause(lease))
+	case c.isSettled():
+		cancel(c.leaseLost(nil))
 	}
 	forget := context.AfterFunc(lease, func() { cancel(context.Cause(lease)) })
 	return ctx, func() { forget(); cancel(context.Canceled) }
+}
+
+// isSettled reports whether nothing more may be written under the claim.
+func (c *Claim) isSettled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled
 }
 
 // leaseContext returns the context that ends with the trust window.

@@ -7,7 +7,8 @@ import (
 
 // Codec encodes the values of [Do] for the record. Its ID is stored beside each
 // value, for ever; a value with another ID than the Store's codec is a
-// [DecodeError]. Codecs are safe for concurrent use.
+// [DecodeError]. Codecs are safe for concurrent use. Decode must not change or
+// keep b.
 type Codec interface {
 	ID() string
 	Encode(v any) ([]byte, error)

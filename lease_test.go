@@ -219,6 +219,27 @@ func TestAFailedRenewalIsTriedAgainWithinTheLease(t *testing.T) {
 	})
 }
 
+// A renewal that is under way when the run ends is cancelled, and whatever it
+// answers is no news.
+func TestARenewalUnderWayEndsWithTheRun(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]faultstore.Fault{
+		"silent":      {Before: faultstore.PauseUntil(nil)},
+		"late":        {After: faultstore.Delay(1500 * time.Millisecond)},
+		"late refuse": {After: faultstore.Delay(1500 * time.Millisecond), Err: driver.ErrLeaseLost},
+	} {
+		synctestWorld(t, name, func(t *testing.T) {
+			w := newWorld(t, faultstore.At(faultstore.Renew, 0, fault), nil)
+			line := newTimeline()
+			_, err := w.store.Execute(t.Context(), "k", takes(renewEvery+time.Second, "1"))
+			require.NoError(t, err)
+			require.NoError(t, w.store.Close(t.Context()))
+			require.Equal(t, renewEvery+time.Second, line.now())
+			w.requireKinds(t, idem.EventExecuted)
+		})
+	}
+}
+
 // C17: definite loss cancels the operation with cause ErrLeaseLost, at once.
 func TestALostLeaseCancelsTheOperation(t *testing.T) {
 	t.Parallel()

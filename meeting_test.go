@@ -218,7 +218,7 @@ func TestAnEntryThatIsBeingRecordedAnswersOnlyWithinItsTrustWindow(t *testing.T)
 		w := newWorld(t, faultstore.First(
 			faultstore.Fail(faultstore.Renew, 0, errDown),
 			faultstore.At(faultstore.Complete, 1, faultstore.Fault{Before: faultstore.PauseUntil(nil)})), nil)
-		done := w.execute(t.Context(), "k", takes(lease-margin/2, "stale"))
+		done := w.execute(t.Context(), "k", takes(lease-2*margin, "stale"))
 		time.Sleep(lease)
 		require.Equal(t, 1, w.faults.Count(faultstore.Complete), "it is under way")
 		res, err := w.store.Execute(t.Context(), "k", returns("fresh"))

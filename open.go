@@ -30,15 +30,13 @@ func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, er
 		return Result{}, err
 	}
 	c.open = true
-	s.observe(ctx, c, Event{Kind: EventUnprotected})
 	res, err := s.run(ctx, c, op)
 	res.Unprotected = true
 	return res, err
 }
 
 // settleOpen ends a run without a claim. If the claim may have been applied all
-// the same, the outcome is recorded by owner, in the background: the store was
-// unavailable a moment ago, and the caller has its result.
+// the same, the outcome is recorded by owner.
 func (s *Store) settleOpen(ctx context.Context, c *Claim, p *driver.CompleteParams) {
 	p.Outcome.Value = bytes.Clone(p.Outcome.Value)
 	s.writeOpen(ctx, c, finalWrite{ref: c.ref, complete: p}, leftNotRecorded)
@@ -55,17 +53,28 @@ func (s *Store) settleOpenFailure(ctx context.Context, c *Claim, err error) {
 	s.writeOpen(ctx, c, finalWrite{ref: c.ref, release: p}, leftFree)
 }
 
+// writeOpen makes the final write, if there may be a claim to settle: one try
+// before the caller has its result, the others in the background, because the
+// store was unavailable a moment ago.
 func (s *Store) writeOpen(ctx context.Context, c *Claim, w finalWrite, how left) {
 	c.finish()
 	s.meeting.leave(c, how)
 	if !c.applied {
 		return
 	}
+	c.answered = true
+	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout, detached: true}
+	defer bound.end()
+	if err := w.send(bound, s.b); driver.NoEffect(err) && !errors.Is(err, driver.ErrUnavailable) {
+		s.observe(ctx, c, Event{Kind: EventNotRecorded, Err: err})
+		return
+	} else if err == nil {
+		return
+	}
 	s.running.add()
 	go func() {
 		defer s.running.leave()
-		err := s.retry(ctx, c, w)
-		if err != nil && !errors.Is(err, driver.ErrLeaseLost) && !errors.Is(err, driver.ErrNotFound) {
+		if err := s.retry(ctx, c, w); err != nil {
 			s.observe(ctx, c, Event{Kind: EventNotRecorded, Err: err})
 		}
 	}()

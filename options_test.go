@@ -3,6 +3,7 @@ package idem_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -113,6 +114,47 @@ func TestNewRefusesWhatIsOutOfBounds(t *testing.T) {
 	}
 	_, err := idem.New(memstore.New(&memstore.Options{Retention: -time.Hour}), nil)
 	require.ErrorIs(t, err, idem.ErrInvalidOption, "the backend's own retention is checked too")
+}
+
+// C53: no sum of durations overflows, because none is over a hundred years.
+func TestDurationsOverAHundredYearsAreRefused(t *testing.T) {
+	t.Parallel()
+	const most = 100 * 365 * aDay
+	set := map[string]func(o *idem.Options, d time.Duration){
+		"Lease":         func(o *idem.Options, d time.Duration) { o.Lease = d },
+		"MaxRun":        func(o *idem.Options, d time.Duration) { o.MaxRun = d },
+		"Retention":     func(o *idem.Options, d time.Duration) { o.Retention = d },
+		"RetryWindow":   func(o *idem.Options, d time.Duration) { o.RetryWindow, o.Retention = d, min(d, most) },
+		"StoreTimeout":  func(o *idem.Options, d time.Duration) { o.StoreTimeout = d },
+		"RecordTimeout": func(o *idem.Options, d time.Duration) { o.RecordTimeout = d },
+	}
+	for name, f := range set {
+		for _, d := range []time.Duration{most, most + 1, math.MaxInt64} {
+			var opts idem.Options
+			f(&opts, d)
+			_, err := idem.New(memstore.New(nil), &opts)
+			if d <= most {
+				require.NoError(t, err, name)
+				continue
+			}
+			require.ErrorIs(t, err, idem.ErrInvalidOption, name)
+			require.ErrorContains(t, err, name)
+		}
+	}
+	w := newWorld(t, nil, &idem.Options{Namespace: "ns"})
+	for name, opt := range map[string]idem.ExecuteOption{
+		"WithLease": idem.WithLease(most + 1), "WithMaxRun": idem.WithMaxRun(most + 1), "WithRetention": idem.WithRetention(most + 1),
+		"WithWait": idem.WithWait(most + 1), "WithProvider": idem.WithProvider("bank", most+1),
+	} {
+		_, err := w.store.Execute(t.Context(), "k", forbidden(t), opt)
+		require.ErrorIs(t, err, idem.ErrInvalidOption, name)
+		require.ErrorContains(t, err, name)
+	}
+	_, err := w.store.Claim(t.Context(), "k", most+1)
+	require.ErrorIs(t, err, idem.ErrInvalidOption)
+	_, err = w.store.Execute(t.Context(), "k", returns("1"), idem.WithLease(most), idem.WithMaxRun(most), idem.WithRetention(most),
+		idem.WithWait(most), idem.WithProvider("bank", most))
+	require.NoError(t, err)
 }
 
 // C58: related durations are validated together.

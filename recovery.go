@@ -146,7 +146,7 @@ func (s *Store) notExecuted(ctx context.Context, c *Claim) error {
 func windowLeft(providers []driver.Provider, left func(driver.Provider) time.Duration) time.Duration {
 	var least time.Duration
 	for i, p := range providers {
-		if l := max(left(p), 1); i == 0 || l < least {
+		if l := min(max(left(p), 1), maxDuration); i == 0 || l < least {
 			least = l
 		}
 	}

@@ -11,6 +11,9 @@ import (
 // replay; err tells of a recorded failure, or of a value that was not kept.
 func (s *Store) replay(c *Claim, rec *driver.Record) (replay bool, err error) {
 	out := &rec.Outcome
+	if !rec.State.Completed() || out.Failed != (rec.State == driver.Failed) || rec.Format > driver.FormatVersion {
+		return false, c.error(ErrCorrupt, "it is said to be completed, and does not look so", nil)
+	}
 	c.codec = out.Codec
 	c.Result = Result{Value: out.Value, Replayed: true, Recovered: out.Recovered, Token: rec.Token, RecordedAt: rec.RecordedAt}
 	if out.Failed {

@@ -14,17 +14,23 @@ import (
 // operation ends: by returning, by a panic (which goes on afterwards with its
 // own value), or by Goexit.
 func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error) {
+	settled := false // also false if the observer, or a method of the operation's error, panics
+	defer func() {
+		if !settled && !c.answered {
+			_ = s.settleFailure(ctx, ctx, c, nil) // observed; the panic or Goexit goes on
+		}
+	}()
 	opCtx, stop := context.WithCancelCause(ctx)
 	defer stop(context.Canceled)
 	c.under = claimContext{Context: opCtx, claim: c}
 	under := &c.under
 	c.keep(stop)
-	settled := false // also false if a method of the operation's error panics
-	defer func() {
-		if !settled && !c.answered {
-			_ = s.settleFailure(ctx, opCtx, c, nil) // observed; the panic or Goexit goes on
-		}
-	}()
+	switch {
+	case c.open:
+		s.observe(ctx, c, Event{Kind: EventUnprotected})
+	case c.takeover:
+		s.observe(ctx, c, Event{Kind: EventTakeover})
+	}
 	if c.takeover && c.opts.recover != nil {
 		var res Result
 		var err error

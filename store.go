@@ -134,6 +134,9 @@ func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts
 	replay, err := s.acquire(ctx, c)
 	if err == nil && !replay {
 		c.keep(nil)
+		if c.takeover {
+			s.observe(ctx, c, Event{Kind: EventTakeover})
+		}
 		if c.takeover && c.opts.recover != nil {
 			replay, err = s.recoverClaim(ctx, c)
 		}
@@ -206,6 +209,11 @@ func (s *Store) Close(ctx context.Context) error {
 	select {
 	case <-idle:
 		return nil
+	default: // idle is asked first: with both ready, select throws a coin
+	}
+	select {
+	case <-idle:
+		return nil
 	case <-ctx.Done():
 		return withCause(ctx, nil)
 	}
@@ -243,7 +251,7 @@ func (s *Store) check(ctx context.Context, c *Claim) error {
 		s.checked.Store(true)
 		return nil
 	case errors.As(err, &finding):
-		return c.error(ErrInvalidOption, "the backend's server is refused", err)
+		return c.error(ErrInvalidOption, "the backend's server is refused", mask(err))
 	}
 	return c.error(ErrUnavailable, "the backend could not be checked", withCause(ctx, err))
 }

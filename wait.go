@@ -106,8 +106,8 @@ type poller struct {
 func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
 	p.stopTimer()
 	next := p.every
-	if busy.LeaseLeft > 0 {
-		next = min(next, busy.LeaseLeft+time.Millisecond)
+	if left := busy.LeaseLeft; left > 0 && left < next {
+		next = left + time.Millisecond
 	}
 	p.timer = time.NewTimer(next)
 	p.every = min(p.every*3/2, pollMost)

@@ -176,7 +176,9 @@ type AnnotateParams struct {
 	// Refs are added to the record's, in order, without those it has.
 	Refs []ProviderRef
 	// NotExecuted says that no earlier attempt had its effect: Doubt and Held
-	// are cleared, and the window of each provider begins anew, now.
+	// are cleared, and the window of each provider begins anew, now. On a record
+	// that is neither in doubt nor held it changes nothing, so that a late copy
+	// cannot move a window (I6).
 	NotExecuted bool
 	// Audit, if set, is stored with the time of the backend.
 	Audit *Audit

@@ -55,7 +55,8 @@
 // I6. Complete is idempotent for the same Ref and the same outcome, Release for
 // the same Ref, Claim for the same Owner while that claim stands: a lost
 // acknowledgement, or the client library's own retry, ends in success and
-// changes nothing a second time. A repeated Claim does not extend the lease. A
+// changes nothing a second time. Where a repeated Release says Held or Doubt and
+// the first did not, the more careful end stands. A repeated Claim does not extend the lease. A
 // copy of a claim that arrives after its owner settled the record is refused
 // with [ErrLeaseLost] (or answered with the outcome): the record remembers its
 // last owner.
@@ -104,7 +105,9 @@
 // processes. Every method returns soon after its context has ended; what the
 // server then does with the call is unknown (I8). A backend must not keep the
 // parameter structs, or anything they point to, after it returned, and the
-// caller must not change what a result points to.
+// caller must not change what a result points to, except Outcome.Value in the
+// result of a Claim: that is the caller's own, and a change of it must change no
+// record.
 //
 // # Errors
 //

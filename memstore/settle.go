@@ -48,10 +48,11 @@ func (b *Backend) Annotate(ctx context.Context, ref driver.Ref, p *driver.Annota
 		return err
 	}
 	added := r.addRefs(p.Refs)
-	if !added && !p.NotExecuted && p.Audit == nil {
+	clears := p.NotExecuted && (r.doubt || r.held)
+	if !added && !clears && p.Audit == nil {
 		return nil // said again
 	}
-	if p.NotExecuted {
+	if clears {
 		r.doubt, r.held = false, false
 		r.restartWindows(now)
 	}
@@ -110,7 +111,7 @@ func (b *Backend) Release(ctx context.Context, ref driver.Ref, p *driver.Release
 	switch {
 	case err != nil:
 		return err
-	case r.phase == released:
+	case r.phase == released && (!p.Held || r.held) && (!p.Doubt || r.doubt):
 		return nil // said again (I6)
 	case r.phase == completed:
 		return errLeaseLost("an outcome is recorded")

@@ -36,6 +36,7 @@ const (
 	Absent State = iota
 	Claimed
 	Succeeded
+	Tombstone // succeeded, and the value was too large to keep
 	Failed
 	Released
 	ReleasedInDoubt
@@ -53,6 +54,7 @@ const (
 	Hold
 	Recover
 	Windowed // rerun, within the provider's window
+	FailOpen // rerun, and without a claim if the store is unavailable
 	Policies
 )
 
@@ -105,8 +107,8 @@ const (
 
 func (c *Case) String() string {
 	s := fmt.Sprintf("%s, %s, the operation %s, next %s",
-		[States]string{"absent", "claimed", "succeeded", "failed", "released", "released in doubt", "unknown", "held"}[c.State],
-		[Policies]string{"rerun", "hold", "recover", "rerun in a window"}[c.Policy],
+		[States]string{"absent", "claimed", "succeeded", "a tombstone", "failed", "released", "released in doubt", "unknown", "held"}[c.State],
+		[Policies]string{"rerun", "hold", "recover", "rerun in a window", "rerun, fail open"}[c.Policy],
 		[Ends]string{"succeeds", "fails", "overruns", "panics"}[c.End],
 		[Nexts]string{"the same", "a new process", "a waiter", "another input", "another input at once"}[c.Next])
 	for _, f := range c.Faults {
@@ -168,7 +170,8 @@ func (c *Case) plan() plan {
 		Namespace: "sim", Lease: caseLease, RenewEvery: caseRenew, MaxRun: caseRun, RetryWindow: time.Millisecond,
 		Retention: time.Hour, StoreTimeout: 10*time.Second + 7*time.Microsecond, RecordTimeout: 12*time.Second + 11*time.Microsecond, MaxValue: 128,
 	}}
-	k := keyPlan{family: [Policies]family{dedup, strict, strict, windowed}[c.Policy], window: caseWindow}
+	opts.opts.FailOpen = c.Policy != Rerun && c.Policy != Windowed // under Hold it must not matter
+	k := keyPlan{family: [Policies]family{dedup, strict, strict, windowed, dedup}[c.Policy], window: caseWindow}
 	return plan{
 		seed: 1, deliveries: 10, processes: 2, namespace: "sim", options: []storePlan{opts},
 		keys: []keyPlan{k},
@@ -198,6 +201,7 @@ func (r *rehearsal) play() {
 		r.rehearse()
 	}
 	if !r.broken() {
+		r.judgeWaiter()
 		r.otherInput()
 	}
 	if !r.broken() {
@@ -213,6 +217,14 @@ func (r *rehearsal) otherInput() {
 	s.op = opScript{charge: chargeDeclined}
 	r.start1(r.keys[0], r.fresh(), s)
 	r.calmly(r.allReturned)
+}
+
+// judgeWaiter: who waits gets the outcome soon after it is recorded, by a call of
+// its process, by a hint or by its poll.
+func (r *rehearsal) judgeWaiter() {
+	if r.c.Next == Waiter {
+		r.judgeWaited(r.next, r.start)
+	}
 }
 
 // script of the first delivery, and of the next.
@@ -238,6 +250,8 @@ func (r *rehearsal) prepare() {
 		r.calmly(func() bool { return k.model.phase == claimed })
 		return
 	case Succeeded:
+	case Tombstone:
+		s.op = opScript{large: true}
 	case Failed:
 		s.op = opScript{charge: chargeNone, end: 0.99}
 	case Released:

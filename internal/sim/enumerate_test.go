@@ -129,5 +129,5 @@ func situations(yield func(sim.Case) bool) {
 
 // paired are the situations in which a second fault is added.
 func paired(c sim.Case) bool {
-	return c.Next <= sim.Waiter && c.End <= sim.Fails && c.Policy <= sim.Recover
+	return c.Next <= sim.Waiter && c.End <= sim.Fails && c.Policy <= sim.Recover && c.State != sim.Tombstone
 }

@@ -16,7 +16,7 @@ import (
 //   - E3: one recovery pass brings the unknown keys to none, also when its
 //     process dies in the middle and another one goes on.
 func (w *world) finish() {
-	w.calm = true
+	w.calm, w.calmed = true, time.Now()
 	if !w.drain(E2) {
 		return
 	}
@@ -213,6 +213,20 @@ func (w *world) judgeFinal(e *exec, r rule) {
 		return
 	}
 	w.fail(r, "%v: without any fault: %v", e, err)
+}
+
+// judgeWaited: without faults, who waits gets an outcome that is recorded later
+// than since, and soon: by a call of its process, by a hint or by its poll.
+func (w *world) judgeWaited(e *exec, since time.Time) {
+	if !e.finished || e.s.wait == 0 || !errors.Is(e.ret.err, idem.ErrInProgress) {
+		return
+	}
+	w.count.judged(E2)
+	for _, o := range e.key.outcomes {
+		if o.until.IsZero() && o.at.After(since) && e.finishedAt.Sub(o.at) > 5*time.Second {
+			w.fail(E2, "%v is told %v, %v after the outcome was recorded", e, e.ret.err, e.finishedAt.Sub(o.at))
+		}
+	}
 }
 
 // closeAll closes every Store: each returns within RecordTimeout, and nothing is

@@ -43,6 +43,11 @@ func (w *world) judge() {
 	w.returned = w.returned[:0]
 }
 
+// forget drops what happened.
+func (w *world) forget() {
+	w.sendings, w.begun, w.recoveries, w.returned = w.sendings[:0], w.begun[:0], w.recoveries[:0], w.returned[:0]
+}
+
 // expire notes what time alone has done to the records.
 func (w *world) expire(now time.Time) {
 	for _, k := range w.keys {

@@ -26,6 +26,10 @@ func (w *world) judgeReturn(e *exec) {
 			w.count.Sentinels[i]++
 		}
 	}
+	if e.saw.corrupt && !errors.Is(e.ret.err, idem.ErrCorrupt) {
+		w.count.judged(A10)
+		w.fail(A10, "%v: the record could not be read, and it is told %v", e, e.ret.err)
+	}
 	switch {
 	case e.s.kind == kInvalid:
 		w.judgeInvalid(e)
@@ -37,6 +41,9 @@ func (w *world) judgeReturn(e *exec) {
 		w.judgeSuccess(e)
 	default:
 		w.judgeError(e)
+	}
+	if w.calm {
+		w.judgeWaited(e, w.calmed)
 	}
 	w.scribble(e)
 }

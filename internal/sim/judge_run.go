@@ -107,7 +107,7 @@ func (w *world) judgeTrust(now time.Time) {
 			w.judgeLive(r, now)
 		}
 		if rec := e.recovered; rec != nil && rec.claim != nil && !rec.done {
-			w.judgeTrusted(e, rec.claim.Remaining() > 0, rec.ctx.Err() == nil, now)
+			w.judgeTrusted(e, rec.claim.Remaining(), rec.ctx.Err() == nil, now)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func (w *world) judgeLive(r *run, now time.Time) {
 	if r.open {
 		began = r.began
 	} else {
-		w.judgeTrusted(e, r.claim.Remaining() > 0, alive, now)
+		w.judgeTrusted(e, r.claim.Remaining(), alive, now)
 	}
 	w.count.judged(A9)
 	r.lostTrust = r.lostTrust || !alive && errors.Is(context.Cause(r.ctx), idem.ErrLeaseLost)
@@ -136,15 +136,19 @@ func (w *world) judgeLive(r *run, now time.Time) {
 	}
 }
 
-// judgeTrusted: who trusts its lease, or has a live context, holds the record.
-func (w *world) judgeTrusted(e *exec, trusts, alive bool, now time.Time) {
+// judgeTrusted: who trusts its lease, or has a live context, holds the record; and
+// trusts it for less time than the store does.
+func (w *world) judgeTrusted(e *exec, trusts time.Duration, alive bool, now time.Time) {
 	m := &e.key.model
-	if !trusts && !alive {
+	if trusts <= 0 && !alive {
 		return
 	}
 	w.count.judged(A9)
-	if m.phase != claimed || !e.owns(m.owner) || !m.unexpired(now) {
+	switch {
+	case m.phase != claimed || !e.owns(m.owner) || !m.unexpired(now):
 		w.fail(A9, "%v trusts its lease (%v) or has a live context (%v), and the record is %v", e, trusts, alive, m.state(now))
+	case trusts >= m.leaseUntil.Sub(now):
+		w.fail(A9, "%v trusts its lease for %v, and it ends in %v", e, trusts, m.leaseUntil.Sub(now))
 	}
 }
 

@@ -218,7 +218,7 @@ func (m *model) annotate(ref driver.Ref, p *driver.AnnotateParams, now time.Time
 			m.refs = append(m.refs, r)
 		}
 	}
-	if p.NotExecuted {
+	if p.NotExecuted && (m.doubt || m.held) {
 		m.doubt, m.held = false, false
 		for i := range m.providers {
 			m.providers[i].since = now

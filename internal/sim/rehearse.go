@@ -84,28 +84,32 @@ func (r *rehearsal) busy() bool {
 // first operation waits for a renewal before its first step.
 func (r *rehearsal) stepOn() {
 	var step *item
+	waits := false
 	for _, it := range r.parked {
 		switch {
-		case it == r.held || it.e == nil:
+		case it == r.held:
 		case it.call != nil:
 			r.call(it)
 			return
-		case step == nil && !(it.run != nil && it.e.s.op.pauses == 100):
+		case it.run != nil && it.e.s.op.pauses == 100: // it only holds the key
+		case it.e == r.first && !r.ripe():
+			waits = true
+		case step == nil:
 			step = it
 		}
 	}
-	if step != nil && (step.e != r.first || r.ripe()) {
+	if step != nil {
 		r.meetCalm(step)
 		return
 	}
-	r.waited = r.waited || step != nil
 	d := time.Second
 	if r.held != nil {
 		d = max(time.Until(r.until)+time.Microsecond, time.Microsecond)
 	}
-	if step != nil {
-		d = caseRenew + time.Millisecond
+	if waits && !r.waited {
+		d = min(d, caseRenew+time.Millisecond)
 	}
+	r.waited = r.waited || waits
 	r.sleep(d)
 	r.settle()
 }
@@ -114,7 +118,8 @@ func (r *rehearsal) stepOn() {
 // renewal, and for the end of its context if it is to overrun.
 func (r *rehearsal) ripe() bool {
 	overrun := r.c.End != Overruns || r.first.run == nil || r.first.run.ctx.Err() != nil
-	return r.waited && overrun
+	free := r.held == nil || r.c.End != Succeeds // else a renewal may be held back while it runs
+	return r.waited && overrun && free
 }
 
 // call answers a call, with the fault that stands for it.

@@ -39,10 +39,11 @@ type world struct {
 	older   []*call // every call that was ever parked, for late copies
 	timer   *time.Timer
 	steps   int
-	calm    bool  // no faults any more
-	asleep  bool  // time passes
-	last    *proc // of the second phase
-	nudging bool  // the clock is moved to the next step's instant
+	calm    bool      // no faults any more
+	calmed  time.Time // since when
+	asleep  bool      // time passes
+	last    *proc     // of the second phase
+	nudging bool      // the clock is moved to the next step's instant
 	tracing bool
 	trace   []string
 
@@ -223,7 +224,11 @@ func (w *world) settle() {
 	case <-w.wake:
 	default:
 	}
-	w.judge()
+	if w.broken() { // what comes after the first violation says no more
+		w.forget()
+	} else {
+		w.judge()
+	}
 	if len(w.arrived) > 0 {
 		w.parked = append(w.parked, w.arrived...)
 		w.arrived = w.arrived[:0]
