@@ -16,6 +16,7 @@ NESTED := $(sort $(patsubst ./%/go.mod,%,$(shell find . -mindepth 2 \( -name '.?
 SIM_RACE_SEEDS ?= 20000
 SIM_SEEDS      ?= 60000
 SIM_FIRST      ?= 1
+SIM_TWICE      ?= 1000
 FUZZTIME       ?= 10s
 BENCHTIME      ?= 1s
 NIGHTLY_SEEDS  ?= 10000000
@@ -61,10 +62,10 @@ deps: ## The core compiles the standard library and itself, nothing else
 	$(GO) test -count=1 -run 'Dependenc' .
 
 .PHONY: sim
-sim: ## Seeded simulation: SIM_RACE_SEEDS with -race, SIM_SEEDS without, from SIM_FIRST on
-	@$(GO) test -list '^TestSim' . | grep '^TestSim' # a pattern that matches nothing would pass
-	$(GO) test -race -count=1 -timeout=30m -run '^TestSim' . -sim.first=$(SIM_FIRST) -sim.seeds=$(SIM_RACE_SEEDS)
-	$(GO) test -count=1 -timeout=30m -run '^TestSim' . -sim.first=$(SIM_FIRST) -sim.seeds=$(SIM_SEEDS)
+sim: ## L1, every pair of faults, and L2: SIM_RACE_SEEDS with -race, SIM_SEEDS without, from SIM_FIRST on
+	@$(GO) test -list '^TestSimulat' ./internal/sim | grep '^TestSimulat' # a pattern that matches nothing would pass
+	$(GO) test -race -count=1 -timeout=30m -v -run '^TestSimulatedFaults' ./internal/sim -sim.first=$(SIM_FIRST) -sim.seeds=$(SIM_RACE_SEEDS)
+	$(GO) test -count=1 -timeout=30m -v -run '^TestSimulat' ./internal/sim -sim.first=$(SIM_FIRST) -sim.seeds=$(SIM_SEEDS) -sim.twice=$(SIM_TWICE) -sim.pairs=1
 
 .PHONY: mutants mutants-short
 mutants-short: ## Break the code in each listed way; each must be caught, first kill counts
@@ -126,7 +127,7 @@ fuzz: ## Every fuzz target for FUZZTIME
 nightly: ## -count=20, NIGHTLY_FUZZ a fuzz target, NIGHTLY_SEEDS seeds, every mutant
 	$(GO) test -race -count=20 -shuffle=on -timeout=2h . ./memstore
 	$(MAKE) fuzz FUZZTIME=$(NIGHTLY_FUZZ)
-	$(GO) test -count=1 -timeout=0 -run '^TestSim' . -sim.first=$(SIM_FIRST) -sim.seeds=$(NIGHTLY_SEEDS)
+	$(GO) test -count=1 -timeout=0 -v -run '^TestSimulat' ./internal/sim -sim.first=$(SIM_FIRST) -sim.seeds=$(NIGHTLY_SEEDS) -sim.twice=$(SIM_TWICE) -sim.pairs=1
 	$(MAKE) mutants
 
 .PHONY: latest
