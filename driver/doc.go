@@ -52,14 +52,14 @@
 // is. Fingerprints are compared in constant time. No fingerprint on either side
 // compares equal; the first claim that carries one and acquires the key sets it.
 //
-// I6. Complete is idempotent for the same Ref and the same outcome, Release for
-// the same Ref, Claim for the same Owner while that claim stands: a lost
+// I6. Complete is idempotent for the same Ref and the same outcome, Release
+// for the same Ref, Claim for the same Owner while that claim stands: a lost
 // acknowledgement, or the client library's own retry, ends in success and
-// changes nothing a second time. Where a repeated Release says Held or Doubt and
-// the first did not, the more careful end stands. A repeated Claim does not extend the lease. A
-// copy of a claim that arrives after its owner settled the record is refused
-// with [ErrLeaseLost] (or answered with the outcome): the record remembers its
-// last owner.
+// changes nothing a second time. Where a repeated Release says Held or Doubt
+// and the first did not, the more careful end stands. A repeated Claim does
+// not extend the lease. A copy of a claim that arrives after its owner settled
+// the record is refused with [ErrLeaseLost] (or answered with the outcome):
+// the record remembers its last owner.
 //
 // I7. The backend's clock alone decides expiry. Durations cross the seam;
 // timestamps are for display.

@@ -301,6 +301,45 @@ func TestARecordInDoubtIsNotTakenWhenAWindowIsNearlyOver(t *testing.T) {
 	}
 }
 
+// No provider has seen a key whose record was released without a doubt: each
+// window begins with the next claim, also that of a provider it does not name.
+func TestWindowsBeginAnewUnlessTheRecordIsInDoubt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(t *testing.T, b *memstore.Backend, ref driver.Ref)
+		anew bool
+	}{
+		"released": {func(t *testing.T, b *memstore.Backend, ref driver.Ref) {
+			release(t, b, ref, driver.ReleaseParams{})
+		}, true},
+		"reset": {func(t *testing.T, b *memstore.Backend, ref driver.Ref) {
+			release(t, b, ref, driver.ReleaseParams{Held: true})
+			require.NoError(t, b.Reset(t.Context(), key, edit(ref.Token)))
+		}, true},
+		"in doubt": {func(t *testing.T, b *memstore.Backend, ref driver.Ref) {
+			release(t, b, ref, driver.ReleaseParams{Doubt: true})
+		}, false},
+		"held": {func(t *testing.T, b *memstore.Backend, ref driver.Ref) {
+			release(t, b, ref, driver.ReleaseParams{Held: true})
+		}, false},
+		"lease ended": {func(*testing.T, *memstore.Backend, driver.Ref) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+				c.end(t, b, acquire(t, b, 1, calling("card", time.Hour)))
+				time.Sleep(lease)
+				acquire(t, b, 2, calling("mail", time.Hour))
+				want := []driver.Provider{{Name: "card", Window: time.Hour, Elapsed: lease}, {Name: "mail", Window: time.Hour}}
+				if c.anew {
+					want[0].Elapsed = 0
+				}
+				require.Equal(t, want, inspect(t, b, key).Providers)
+			})
+		})
+	}
+}
+
 // A lease that ended without an outcome is in doubt for MinWindow too.
 func TestAnUnknownRecordIsNotTakenWhenAWindowIsNearlyOver(t *testing.T) {
 	t.Parallel()

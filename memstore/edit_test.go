@@ -81,13 +81,17 @@ func TestResetLetsTheKeyRunAgainAndFencesTheOldClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
-				ref := acquire(t, b, 1)
+				ref := acquire(t, b, 1, withPrints(print1("k", 1)...))
+				refs := []driver.ProviderRef{{Provider: "card", Ref: "1"}}
+				require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{Refs: refs}))
 				end(t, b, ref)
 				require.NoError(t, b.Reset(t.Context(), key, edit(ref.Token)))
 				rec := inspect(t, b, key)
 				require.Equal(t, driver.Released, rec.State)
 				require.False(t, rec.Doubt || rec.Held)
 				require.Greater(t, rec.Token, ref.Token)
+				require.Equal(t, print1("k", 1)[0], rec.Fingerprint)
+				require.Equal(t, refs, rec.Refs)
 				require.Zero(t, rec.Owner)
 				require.Equal(t, driver.Outcome{}, rec.Outcome)
 				require.Zero(t, rec.Revision)
@@ -96,6 +100,12 @@ func TestResetLetsTheKeyRunAgainAndFencesTheOldClaim(t *testing.T) {
 				require.Equal(t, "ann", rec.Audit.By)
 
 				require.ErrorIs(t, b.Complete(t.Context(), ref, success("late")), driver.ErrLeaseLost)
+				for _, token := range []uint64{rec.Token, 0} {
+					nobody := driver.Ref{Key: key, Token: token}
+					require.ErrorIs(t, b.Complete(t.Context(), nobody, success("late")), driver.ErrLeaseLost, "the zero owner")
+					require.ErrorIs(t, b.Release(t.Context(), nobody, withRetention(driver.ReleaseParams{Held: true})), driver.ErrLeaseLost)
+				}
+				require.Equal(t, rec, inspect(t, b, key))
 				require.ErrorIs(t, b.Reset(t.Context(), key, edit(ref.Token)), driver.ErrConflict, "the token rose")
 				res, err := b.Claim(t.Context(), params(2, withTake(driver.TakeReleased)))
 				require.NoError(t, err)

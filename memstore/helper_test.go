@@ -34,6 +34,16 @@ func params(n int, change ...func(p *driver.ClaimParams)) *driver.ClaimParams {
 
 func forKey(k string) func(p *driver.ClaimParams) { return func(p *driver.ClaimParams) { p.Key = k } }
 
+// calling names a provider that the claim is going to call.
+func calling(name string, window time.Duration) func(p *driver.ClaimParams) {
+	return func(p *driver.ClaimParams) { p.Providers = []driver.ProviderWindow{{Name: name, Window: window}} }
+}
+
+func withRetention(p driver.ReleaseParams) *driver.ReleaseParams {
+	p.Retention = retention
+	return &p
+}
+
 // acquire claims a key and returns the claim's reference.
 func acquire(tb testing.TB, b driver.Backend, n int, change ...func(p *driver.ClaimParams)) driver.Ref {
 	tb.Helper()
@@ -55,8 +65,7 @@ func success(value string) *driver.CompleteParams {
 
 func release(tb testing.TB, b driver.Backend, ref driver.Ref, p driver.ReleaseParams) {
 	tb.Helper()
-	p.Retention = retention
-	require.NoError(tb, b.Release(tb.Context(), ref, &p))
+	require.NoError(tb, b.Release(tb.Context(), ref, withRetention(p)))
 }
 
 func inspect(tb testing.TB, b driver.Backend, k string) *driver.Record {

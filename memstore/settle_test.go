@@ -132,7 +132,7 @@ func TestReleaseLeavesWhatItsParametersSay(t *testing.T) {
 				require.Equal(t, c.doubt, rec.Doubt)
 				require.Equal(t, c.held, rec.Held)
 				time.Sleep(time.Second)
-				release(t, b, ref, driver.ReleaseParams{Held: true}) // said again: changes nothing (I6)
+				release(t, b, ref, c.p) // said again: changes nothing (I6)
 				again := inspect(t, b, key)
 				require.Equal(t, rec.State, again.State)
 				if c.held {
@@ -144,6 +144,70 @@ func TestReleaseLeavesWhatItsParametersSay(t *testing.T) {
 			})
 		})
 	}
+}
+
+// I6. Where a repeated Release says Held or Doubt and the first did not, the more
+// careful end stands.
+func TestARepeatedReleaseMayOnlyBeMoreCareful(t *testing.T) {
+	t.Parallel()
+	clean, not := driver.ReleaseParams{}, driver.ReleaseParams{NotExecuted: true}
+	doubt, held := driver.ReleaseParams{Doubt: true}, driver.ReleaseParams{Held: true}
+	for name, c := range map[string]struct {
+		first, second driver.ReleaseParams
+		changes       bool
+		state         driver.State
+	}{
+		"clean, then doubt":        {clean, doubt, true, driver.Released},
+		"clean, then held":         {clean, held, true, driver.Unknown},
+		"not executed, then doubt": {not, doubt, true, driver.Released},
+		"not executed, then held":  {not, held, true, driver.Unknown},
+		"doubt, then held":         {doubt, held, true, driver.Unknown},
+		"clean, then not executed": {clean, not, false, driver.Released},
+		"not executed, then clean": {not, clean, false, driver.Released},
+		"doubt, then clean":        {doubt, clean, false, driver.Released},
+		"doubt, then not executed": {doubt, not, false, driver.Released},
+		"held, then clean":         {held, clean, false, driver.Unknown},
+		"held, then doubt":         {held, doubt, false, driver.Unknown},
+		"held, then not executed":  {held, not, false, driver.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+				ref := acquire(t, b, 1, calling("card", time.Hour))
+				release(t, b, ref, c.first)
+				want := inspect(t, b, key)
+				release(t, b, driver.Ref{Key: key, Owner: ref.Owner}, c.second)
+				want.State = c.state
+				if c.changes {
+					want.Doubt, want.Held = true, c.second.Held
+				}
+				if want.Held {
+					want.RetentionLeft = 0
+				}
+				require.Equal(t, want, inspect(t, b, key))
+
+				next := acquire(t, b, 2)
+				want = inspect(t, b, key)
+				require.ErrorIs(t, b.Release(t.Context(), ref, withRetention(c.second)), driver.ErrLeaseLost)
+				require.Equal(t, want, inspect(t, b, key), "the next claim stands")
+				release(t, b, next, driver.ReleaseParams{})
+				require.NoError(t, b.Reset(t.Context(), key, edit(next.Token)))
+				require.ErrorIs(t, b.Release(t.Context(), next, withRetention(c.second)), driver.ErrLeaseLost, "after a Reset")
+			})
+		})
+	}
+}
+
+// What was released with an end has none once it is held (I13).
+func TestARecordThatIsHeldLateDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+		ref := acquire(t, b, 1)
+		release(t, b, ref, driver.ReleaseParams{})
+		release(t, b, ref, driver.ReleaseParams{Held: true})
+		time.Sleep(2 * retention)
+		require.Equal(t, driver.Unknown, inspect(t, b, key).State)
+	})
 }
 
 // The windows of an attempt that was not executed are those of the next one.
@@ -217,6 +281,40 @@ func TestAnnotateAddsWhatIsNewAndSaysNotExecuted(t *testing.T) {
 	})
 }
 
+// A late copy of "not executed" moves no window, whatever it adds besides: the
+// owner may have called a provider meanwhile (I6).
+func TestALateCopyOfNotExecutedMovesNoWindow(t *testing.T) {
+	t.Parallel()
+	for name, claim := range map[string]func(t *testing.T, b *memstore.Backend) driver.Ref{
+		"said before": func(t *testing.T, b *memstore.Backend) driver.Ref {
+			acquire(t, b, 1, calling("card", time.Hour))
+			time.Sleep(lease)
+			ref := acquire(t, b, 2)
+			require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{NotExecuted: true}))
+			require.Zero(t, inspect(t, b, key).Providers[0].Elapsed)
+			return ref
+		},
+		"never in doubt": func(t *testing.T, b *memstore.Backend) driver.Ref {
+			return acquire(t, b, 1, calling("card", time.Hour))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+				ref := claim(t, b)
+				time.Sleep(time.Second)
+				want := inspect(t, b, key)
+				require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{NotExecuted: true}))
+				require.Equal(t, want, inspect(t, b, key))
+				want.Refs = []driver.ProviderRef{{Provider: "card", Ref: "1"}}
+				require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{NotExecuted: true, Refs: want.Refs}))
+				require.Equal(t, want, inspect(t, b, key))
+				require.Equal(t, time.Second, want.Providers[0].Elapsed)
+			})
+		})
+	}
+}
+
 // Adding what is already there is no change: what is unknown for long stays so.
 func TestAnnotateOfNothingNewDoesNotPutOffAPurge(t *testing.T) {
 	t.Parallel()
@@ -226,6 +324,7 @@ func TestAnnotateOfNothingNewDoesNotPutOffAPurge(t *testing.T) {
 		require.NoError(t, b.Annotate(t.Context(), ref, p))
 		time.Sleep(lease + time.Hour)
 		require.NoError(t, b.Annotate(t.Context(), ref, p))
+		require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{NotExecuted: true}))
 		time.Sleep(time.Second)
 		res, err := b.Purge(t.Context(), &driver.PurgeParams{UnknownAfter: time.Hour})
 		require.NoError(t, err)

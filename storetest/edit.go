@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,9 @@ func editRules() []rule {
 
 func resetRules() []rule {
 	return []rule{
-		{name: "reset/lets_the_key_run_again", text: cite(textReset, zeroOwner), needs: needEditor, check: resetRunsAgain},
+		{name: "reset/lets_the_key_run_again", text: textReset, needs: needEditor, check: resetRunsAgain},
+		{name: "reset/keeps_fingerprint_and_references", text: textReset, needs: needEditor, check: resetKeepsRequest},
+		{name: "reset/forgets_the_owner", text: cite(textReset, zeroOwner, i3), needs: needEditor, check: resetForgetsOwner},
 		{name: "reset/is_a_compare_and_set", text: textReset, needs: needEditor, check: resetCompares},
 		{name: "reset/works_on_what_is_settled_or_ended", text: textReset, needs: needEditor, check: resetStates},
 		{name: "reset/one_of_many_succeeds", text: cite(textReset, i2), needs: needEditor, check: resetOnce},
@@ -79,12 +80,17 @@ func redactLeavesTombstone(t *trial) {
 
 func redactFailure(t *trial) {
 	s := t.subject()
-	ref := s.acquire()
-	s.must(s.complete(ref, failure("card_declined")), "Complete")
+	ref := completedAs(s, failure("card_declined"))
 	s.must(t.editor(s.raw).Redact(t.ctx(), s.key, edit(ref.Token)), "Redact")
 	rec := s.look()
+	if len(rec.Refs) != 0 || len(rec.Outcome.Value) != 0 {
+		t.Errorf("left over: %d bytes, references %v", len(rec.Outcome.Value), rec.Refs)
+	}
 	if o := rec.Outcome; rec.State != driver.Failed || !o.Failed || o.Code != "card_declined" || o.Message != "" || o.Body != driver.BodyRedacted {
 		t.Errorf("%v, %s, body %d; want a failure with its code, no message and a redacted body", rec.State, describe(&o), o.Body)
+	}
+	if o := s.claimed(driver.Completed).Record.Outcome; !o.Equal(&rec.Outcome) {
+		t.Errorf("a claim finds %s, Inspect %s", describe(&o), describe(&rec.Outcome))
 	}
 }
 
@@ -155,17 +161,52 @@ func resetRunsAgain(t *trial) {
 	if !rec.Outcome.Equal(&driver.Outcome{}) || !rec.RecordedAt.IsZero() {
 		t.Errorf("an outcome is left: %s, recorded at %v", describe(&rec.Outcome), rec.RecordedAt)
 	}
-	if rec.Owner != (driver.Owner{}) {
-		t.Errorf("the owner is not forgotten: %x", rec.Owner)
-	}
-	if rec.Fingerprint != printOf("k1", plantedRequest) || !slices.Equal(rec.Refs, []driver.ProviderRef{plantedRef()}) {
-		t.Errorf("fingerprint %v, references %v; both stay", rec.Fingerprint, rec.Refs)
-	}
-	s.fenced(driver.Ref{Key: s.key, Token: rec.Token}, "the zero owner, with the right token")
 	res := s.claimed(driver.Acquired, take(driver.TakeReleased))
 	if res.Record.Attempt != 2 || res.Record.Token <= rec.Token {
 		t.Errorf("attempt %d, token %d after %d; want 2 and higher", res.Record.Attempt, res.Record.Token, rec.Token)
 	}
+}
+
+// afterReset calls f with each record that can be reset, after that.
+func (t *trial) afterReset(f func(s *subject, was string)) {
+	b := t.open()
+	ed := t.editor(b)
+	for _, sit := range situations() {
+		if sit.state == 0 || sit.state == driver.Claimed {
+			continue
+		}
+		s := t.on(b, sit.name)
+		ref := sit.make(s)
+		if sit.lapses() {
+			t.lapse()
+		}
+		s.must(ed.Reset(t.ctx(), s.key, edit(ref.Token)), "Reset of a record that is "+sit.name)
+		f(s, sit.name)
+	}
+}
+
+// resetKeepsRequest: what runs again is the same request, and what providers know
+// of it stays known.
+func resetKeepsRequest(t *trial) {
+	t.afterReset(func(s *subject, was string) {
+		if rec := s.look(); rec.Fingerprint != printOf("k1", plantedRequest) {
+			t.Errorf("fingerprint %v after a reset of what was %s", rec.Fingerprint, was)
+		}
+		s.wantRefs("after a reset of what was "+was, plantedRef())
+		s.claimed(driver.Mismatch, prints(printOf("k1", "charge 6")))
+		s.claimed(driver.Acquired, prints(printOf("k1", plantedRequest)))
+		s.wantRefs("after the next claim of what was "+was, plantedRef())
+	})
+}
+
+func resetForgetsOwner(t *trial) {
+	t.afterReset(func(s *subject, was string) {
+		rec := s.look()
+		if rec.Owner != (driver.Owner{}) {
+			t.Errorf("owner %x after a reset of what was %s", rec.Owner, was)
+		}
+		s.fenced(driver.Ref{Key: s.key, Token: rec.Token}, "the zero owner, with the right token, after a reset of what was "+was)
+	})
 }
 
 func resetCompares(t *trial) {

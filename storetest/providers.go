@@ -11,11 +11,13 @@ func providerRules() []rule {
 		{name: "provider/window_begins_with_the_claim_that_names_it", text: claimProviders, check: windowBegins},
 		{name: "provider/known_name_keeps_window_and_beginning", text: claimProviders, check: windowIsKept},
 		{name: "provider/clean_record_begins_windows_anew", text: claimAnew, check: cleanBeginsAnew},
+		{name: "provider/windows_go_on_in_doubt", text: cite(claimProviders, claimAnew), check: windowsGoOnInDoubt},
 		{name: "provider/claim_that_changes_nothing_adds_none", text: claimProviders, check: refusedAddsNoProvider},
 		{name: "provider/window_over_forbids_taking", text: claimWindow, check: windowOver},
 		{name: "provider/shortest_window_decides", text: claimWindow, check: shortestWindow},
 		{name: "provider/does_not_apply_without_doubt", text: claimWindow, check: windowWithoutDoubt},
 		{name: "provider/not_executed_begins_windows_anew", text: textNotExecuted, check: windowsBeginAnew},
+		{name: "provider/late_copy_of_not_executed_moves_no_window", text: textLateCopy, check: lateNotExecuted},
 		{name: "provider/release_not_executed_forgets_providers", text: cite(textReleaseNotExecuted, claimProviders), check: providersForgotten},
 	}
 }
@@ -61,33 +63,70 @@ func windowIsKept(t *trial) {
 	s.window("after completion", "acme", long, t.unit, long)
 }
 
-// cleanBeginsAnew: also the window of a provider that the claim does not name.
+// began notes a failure unless the windows of acme and bank, which have run for
+// two units, began anew after asked.
+func (s *subject) began(when string, asked time.Time) {
+	rec := s.look()
+	s.within(asked, s.unit)
+	if n := len(rec.Providers); n != 2 {
+		s.Errorf("%s: %d providers, want 2", when, n)
+	}
+	for _, p := range rec.Providers {
+		if p.Elapsed > s.unit {
+			s.Errorf("%s: %q: elapsed %v, want a window that begins anew", when, p.Name, p.Elapsed)
+		}
+	}
+	s.window(when, "acme", long, 0, long)
+	s.window(when, "bank", 2*long, 0, long)
+}
+
+// cleanBeginsAnew: also the window of a provider that the claim does not name,
+// and also if the record was in doubt before.
 func cleanBeginsAnew(t *trial) {
 	b := t.open()
-	clean, doubt := t.on(b, "clean"), t.on(b, "doubt")
-	r1 := clean.acquire(calling("acme", long), calling("bank", 2*long))
-	r2 := doubt.acquire(calling("acme", long), calling("bank", 2*long))
+	fresh, cleared := t.on(b, "fresh"), t.on(b, "cleared")
+	r1 := fresh.acquire(calling("acme", long), calling("bank", 2*long))
+	r2 := cleared.acquire(calling("acme", long), calling("bank", 2*long))
+	t.must(cleared.release(r2, driver.ReleaseParams{Held: true}), "Release")
+	r2 = cleared.acquire()
+	t.must(cleared.annotate(r2, driver.AnnotateParams{NotExecuted: true}), "Annotate")
 	t.pass(2 * t.unit)
-	t.must(clean.release(r1, driver.ReleaseParams{}), "Release")
-	t.must(doubt.release(r2, driver.ReleaseParams{Doubt: true}), "Release")
-	asked := time.Now()
-	clean.acquire(calling("acme", long))
-	doubt.acquire(calling("acme", long))
-	was, is := clean.look(), doubt.look()
-	t.within(asked, t.unit)
-	for _, p := range was.Providers {
-		if p.Elapsed > t.unit {
-			t.Errorf("%q: elapsed %v right after a claim of a released record that is not in doubt", p.Name, p.Elapsed)
-		}
+	t.must(fresh.release(r1, driver.ReleaseParams{}), "Release")
+	t.must(cleared.release(r2, driver.ReleaseParams{}), "Release")
+	for name, s := range map[string]*subject{"never in doubt": fresh, "no longer in doubt": cleared} {
+		asked := time.Now()
+		s.claimed(driver.Acquired, calling("acme", long))
+		s.began("a claim of a released record, "+name, asked)
 	}
-	for _, p := range is.Providers {
-		if p.Elapsed < 2*t.unit-grain {
-			t.Errorf("%q: elapsed %v, although the record is in doubt", p.Name, p.Elapsed)
-		}
+}
+
+// windowsGoOnInDoubt: a provider may have seen the key, and forgets it when its
+// window is over.
+func windowsGoOnInDoubt(t *trial) {
+	b := t.open()
+	for name, how := range doubts() {
+		s := t.on(b, name)
+		s.inDoubt(how, calling("acme", long), calling("bank", 2*long))
+		t.pass(2 * t.unit)
+		s.claimed(driver.TakenOver, calling("acme", long))
+		s.window("a claim of a record in doubt ("+name+")", "acme", long, 2*t.unit, long)
+		s.window("a claim of a record in doubt ("+name+")", "bank", 2*long, 2*t.unit, long)
 	}
-	if len(was.Providers) != 2 || len(is.Providers) != 2 {
-		t.Errorf("providers %v, in doubt %v; want two each", windows(was), windows(is))
+}
+
+// doubts are the ways into doubt. The nil one is a lease that ends.
+func doubts() map[string]*driver.ReleaseParams {
+	return map[string]*driver.ReleaseParams{"lease ended": nil, "doubt": {Doubt: true}, "held": {Held: true}}
+}
+
+// inDoubt claims the key and leaves it in doubt.
+func (s *subject) inDoubt(how *driver.ReleaseParams, opts ...option) {
+	if how == nil {
+		s.acquire(append(opts, lease(s.short()))...)
+		s.lapse()
+		return
 	}
+	s.must(s.release(s.acquire(opts...), *how), "Release")
 }
 
 func refusedAddsNoProvider(t *trial) {
@@ -160,20 +199,38 @@ func windowWithoutDoubt(t *trial) {
 }
 
 func windowsBeginAnew(t *trial) {
-	s := t.subject()
-	ref := s.acquire(calling("acme", long), calling("bank", 2*long))
-	t.pass(2 * t.unit)
-	asked := time.Now()
-	s.must(s.annotate(ref, driver.AnnotateParams{NotExecuted: true}), "Annotate")
-	rec := s.look()
-	t.within(asked, t.unit)
-	for _, p := range rec.Providers {
-		if p.Elapsed > t.unit {
-			t.Errorf("%q: elapsed %v right after \"not executed\"", p.Name, p.Elapsed)
-		}
+	b := t.open()
+	for name, how := range doubts() {
+		s := t.on(b, name)
+		s.inDoubt(how, calling("acme", long), calling("bank", 2*long))
+		ref := s.acquire()
+		t.pass(2 * t.unit)
+		asked := time.Now()
+		s.must(s.annotate(ref, driver.AnnotateParams{NotExecuted: true}), "Annotate")
+		s.began("after \"not executed\" ("+name+")", asked)
 	}
-	s.window("after \"not executed\"", "acme", long, 0, long)
-	s.window("after \"not executed\"", "bank", 2*long, 0, long)
+}
+
+// lateNotExecuted: between the two copies, the owner may have called a provider.
+// What a copy adds beside "not executed" is added.
+func lateNotExecuted(t *trial) {
+	b := t.open()
+	said := driver.AnnotateParams{NotExecuted: true}
+	doubtful, never := t.on(b, "doubtful"), t.on(b, "never in doubt")
+	doubtful.inDoubt(nil, calling("acme", long))
+	ref := doubtful.acquire()
+	t.must(doubtful.annotate(ref, said), "Annotate")
+	for s, ref := range map[*subject]driver.Ref{doubtful: ref, never: never.acquire(calling("acme", long))} {
+		t.pass(2 * t.unit)
+		before := s.picture()
+		s.must(s.annotate(ref, said), "Annotate, \"not executed\"")
+		s.unchanged(before, "\"not executed\" on a record that is not in doubt")
+		more := driver.AnnotateParams{NotExecuted: true, Refs: refs("a"), Audit: audit(operator, "no charge")}
+		s.must(s.annotate(ref, more), "Annotate with more")
+		s.window("\"not executed\" with a reference", "acme", long, 2*t.unit, long)
+		s.wantRefs("\"not executed\" with a reference", refs("a")...)
+		s.audited("no charge", "Annotate with more")
+	}
 }
 
 func providersForgotten(t *trial) {

@@ -1,6 +1,7 @@
 package storetest_test
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -41,10 +42,31 @@ func (r *reference) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.C
 	}
 	r.extend(p.Key, rec)
 	res := &driver.ClaimResult{Fact: fact, Record: r.show(p.Key, rec)}
-	if r.bug == claimLosesOutcome {
-		res.Record.Outcome = driver.Outcome{}
-	}
+	r.hand(p.Key, &res.Record)
 	return res, r.lie(ctx)
+}
+
+// hand is what can go wrong with the outcome that a claim finds.
+func (r *reference) hand(key string, rec *driver.Record) {
+	o := &rec.Outcome
+	switch r.bug {
+	case claimLosesOutcome:
+		*o = driver.Outcome{}
+	case valuesShared:
+		if _, ok := r.data.values[key]; !ok {
+			r.data.values[key] = o.Value
+		}
+		o.Value = r.data.values[key]
+	case valuesHaveNeighbours: // the codec's id stands behind the value
+		if _, ok := r.data.values[key]; !ok {
+			r.data.values[key] = []byte(o.Codec)
+		}
+		o.Codec = string(r.data.values[key])
+		if n := len(o.Value); rec.State == driver.Succeeded {
+			block := append(bytes.Clone(o.Value), o.Codec...)
+			o.Value, r.data.values[key] = block[:n], block[n:]
+		}
+	}
 }
 
 // acquire gives the key to p, unless it is p's already.
@@ -256,6 +278,32 @@ func (r *reference) windowLeft(rec *stored, p *driver.ClaimParams, now time.Time
 	return true
 }
 
+// beginAnew lets windows begin with the claim if no provider has seen the key.
+func (r *reference) beginAnew(rec *stored, p *driver.ClaimParams, now time.Time) {
+	clean := rec.State == "released" && !rec.Doubt
+	switch {
+	case clean && r.bug == windowsOutliveClean:
+	case clean && r.bug == onlyNamedBegin:
+		for i, w := range rec.Providers {
+			if slices.ContainsFunc(p.Providers, func(x driver.ProviderWindow) bool { return x.Name == w.Name }) {
+				rec.Providers[i].Since = now
+			}
+		}
+	case clean,
+		r.bug == windowsBeginInDoubt && rec.State == "released",
+		r.bug == windowsBeginWhenHeld && rec.Held,
+		r.bug == windowsBeginOnTakeover && rec.ended(now):
+		rec.restart(now)
+	}
+}
+
+// restart lets every window begin.
+func (rec *stored) restart(now time.Time) {
+	for i := range rec.Providers {
+		rec.Providers[i].Since = now
+	}
+}
+
 // take gives the key to p.
 func (r *reference) take(rec *stored, p *driver.ClaimParams) *stored {
 	now := time.Now()
@@ -265,11 +313,7 @@ func (r *reference) take(rec *stored, p *driver.ClaimParams) *stored {
 		if r.bug != tokenKeptOnRelease || rec.State != "released" {
 			rec.Token = r.next(rec)
 		}
-		if rec.State == "released" && !rec.Doubt && r.bug != windowsOutliveClean {
-			for i := range rec.Providers {
-				rec.Providers[i].Since = now
-			}
-		}
+		r.beginAnew(rec, p, now)
 		rec.Doubt = rec.Doubt || rec.unknown(now) && r.bug != takeoverNotInDoubt && r.bug != unknownIsReleased || r.bug == releasedInDoubt
 	}
 	ends := now.Add(p.Lease)

@@ -74,7 +74,10 @@ func (r full) Redact(_ context.Context, key string, p *driver.EditParams) error 
 				o.Body = driver.BodyKept
 			}
 		}
-		rec.Outcome, rec.Refs = &o, nil
+		rec.Outcome = &o
+		if r.bug != redactKeepsRefs {
+			rec.Refs = nil
+		}
 		return nil
 	})
 }
@@ -93,8 +96,11 @@ func (r full) Reset(_ context.Context, key string, p *driver.EditParams) error {
 		if r.bug == resetForgetsAttempts {
 			rec.Attempt = 0
 		}
-		if r.bug == resetForgetsRequest {
-			rec.Print, rec.Refs = driver.Fingerprint{}, nil
+		switch r.bug {
+		case resetForgetsRequest:
+			rec.Print = driver.Fingerprint{}
+		case resetForgetsRefs:
+			rec.Refs = nil
 		}
 		if r.bug != resetKeepsOwner {
 			rec.Owner = driver.Owner{}

@@ -48,12 +48,11 @@ func (r *reference) Annotate(ctx context.Context, ref driver.Ref, p *driver.Anno
 		if r.bug == refsSorted {
 			slices.SortFunc(rec.Refs, func(a, b driver.ProviderRef) int { return len(a.Ref) - len(b.Ref) + int(a.Ref[0]) - int(b.Ref[0]) })
 		}
-		if p.NotExecuted && r.bug != notExecutedIgnored {
+		clears := p.NotExecuted && (rec.Doubt || rec.Held || r.repeatsNotExecuted(p)) && r.bug != notExecutedIgnored
+		if clears {
 			rec.Doubt, rec.Held = false, false
-			for i := range rec.Providers {
-				if r.bug != windowsGoOn {
-					rec.Providers[i].Since = now
-				}
+			if r.bug != windowsGoOn && r.bug != lateCopyIsAChange {
+				rec.restart(now)
 			}
 		}
 		if r.bug == annotateRenews {
@@ -61,11 +60,16 @@ func (r *reference) Annotate(ctx context.Context, ref driver.Ref, p *driver.Anno
 			rec.LeaseEnds = &ends
 		}
 		r.audit(rec, p.Audit, now)
-		if !p.NotExecuted && p.Audit == nil && len(rec.Refs) == had && r.bug != annotateTouches && r.bug != annotateRenews && r.bug != auditForgotten {
+		if !clears && p.Audit == nil && len(rec.Refs) == had && r.bug != annotateTouches && r.bug != annotateRenews && r.bug != auditForgotten {
 			return errNothing
 		}
 		return nil
 	})
+}
+
+// repeatsNotExecuted is for the bugs that act on a late copy.
+func (r *reference) repeatsNotExecuted(p *driver.AnnotateParams) bool {
+	return r.bug == lateCopyMovesWindows || r.bug == lateCopyIsAChange || r.bug == lateCopyMovesWithRefs && len(p.Refs) > 0
 }
 
 func (r *reference) Complete(ctx context.Context, ref driver.Ref, p *driver.CompleteParams) error {
@@ -126,10 +130,7 @@ func (r *reference) Release(ctx context.Context, ref driver.Ref, p *driver.Relea
 			return driver.ErrLeaseLost
 		}
 		if rec.Settled && r.bug != releaseUnowned {
-			if r.bug == releaseNotIdempotent {
-				return driver.ErrLeaseLost
-			}
-			return errNothing
+			return r.repeatRelease(rec, p)
 		}
 		if r.bug == releaseRefusedLate && rec.ended(now) {
 			return driver.ErrLeaseLost
@@ -154,6 +155,37 @@ func (r *reference) Release(ctx context.Context, ref driver.Ref, p *driver.Relea
 		r.settled(ref.Key)
 		return nil
 	})
+}
+
+// repeatRelease is a Release of what its owner has released.
+func (r *reference) repeatRelease(rec *stored, p *driver.ReleaseParams) error {
+	held, doubt := rec.Held || p.Held, rec.Doubt || p.Doubt || p.Held
+	more := held != rec.Held || doubt != rec.Doubt
+	switch {
+	case r.bug == releaseNotIdempotent,
+		r.bug == moreCarefulRefused && more,
+		r.bug == lessCarefulRefused && (rec.Held != p.Held || rec.Doubt != (p.Doubt || p.Held)) && !more:
+		return driver.ErrLeaseLost
+	case r.bug == lastReleaseWins:
+		held, doubt, more = p.Held, p.Held || p.Doubt, true
+	case r.bug == lateForgetsProviders && p.NotExecuted:
+		rec.Providers, more = nil, true
+	case r.bug == moreCarefulIgnored:
+		return errNothing
+	case r.bug == heldLateIsDoubt:
+		held = rec.Held
+	}
+	if !more {
+		return errNothing
+	}
+	rec.Held, rec.Doubt, rec.State = held, doubt, "released"
+	if held {
+		rec.State = "held"
+		if r.bug != heldLateEnds {
+			rec.KeptUntil = nil
+		}
+	}
+	return nil
 }
 
 func (r *reference) keep(now time.Time, d time.Duration) *time.Time {

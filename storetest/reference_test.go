@@ -28,12 +28,13 @@ type data struct {
 	blocked map[string]bool           // held by another transaction
 	kept    map[string][]byte         // of the bug that retains parameters
 	shared  map[string]*driver.Record // of the bug that shares snapshots
+	values  map[string][]byte         // of the bugs that share what claims find
 }
 
 func newReference(b bug) *reference {
 	return &reference{bug: b, data: &data{
 		records: map[string][]byte{}, watches: map[string]map[chan struct{}]bool{}, blocked: map[string]bool{},
-		kept: map[string][]byte{}, shared: map[string]*driver.Record{},
+		kept: map[string][]byte{}, shared: map[string]*driver.Record{}, values: map[string][]byte{},
 	}}
 }
 
@@ -84,7 +85,7 @@ func (r *reference) load(key string) (*stored, error) {
 		return nil, driver.ErrCorrupt
 	}
 	if rec.KeptUntil != nil && !time.Now().Before(*rec.KeptUntil) && r.bug != expiredStays {
-		if r.bug == unknownExpires || rec.State != "claimed" && rec.State != "held" {
+		if r.bug == unknownExpires || r.bug == heldLateEnds || rec.State != "claimed" && rec.State != "held" {
 			return nil, nil
 		}
 	}

@@ -8,6 +8,11 @@ func releaseRules() []rule {
 	return []rule{
 		{name: "release/frees_the_key", text: textReleaseZero, check: releaseFrees},
 		{name: "release/is_idempotent", text: i6, check: releaseTwice},
+		{name: "release/more_careful_repetition_stands", text: cite(i6Careful, textReleaseDoubt, textReleaseHeld), check: releaseMoreCareful},
+		{name: "release/less_careful_repetition_changes_nothing", text: cite(i6, i6Careful), check: releaseLessCareful},
+		{name: "release/more_careful_repetition_is_kept", text: cite(i6Careful, i13Unknown), check: releaseCarefulIsKept},
+		{name: "release/more_careful_repetition_after_the_next_claim_is_refused", text: cite(i3, i6Careful), check: releaseCarefulTooLate},
+		{name: "release/more_careful_repetition_after_reset_is_refused", text: cite(i3, i6Careful, textReset), needs: needEditor, check: releaseCarefulAfterReset},
 		{name: "release/late_copy_does_not_touch_the_next_claim", text: cite(i6, i3), check: lateRelease},
 		{name: "release/accepted_after_lease_end", text: i3, check: releaseAfterLeaseEnd},
 		{name: "release/doubt_is_set", text: textReleaseDoubt, check: releaseDoubt},

@@ -23,6 +23,8 @@ const (
 
 	i6 = "I6. Complete is idempotent for the same Ref and the same outcome, Release for the same Ref, Claim for the same Owner while that claim stands: a lost acknowledgement, or the client library's own retry, ends in success and changes nothing a second time."
 
+	i6Careful = "Where a repeated Release says Held or Doubt and the first did not, the more careful end stands."
+
 	i6Lease = "A repeated Claim does not extend the lease."
 
 	i6Late = "A copy of a claim that arrives after its owner settled the record is refused with [ErrLeaseLost] (or answered with the outcome): the record remembers its last owner."
@@ -77,6 +79,7 @@ const (
 
 	textRefsAdded   = "Refs are added to the record's, in order, without those it has."
 	textNotExecuted = "NotExecuted says that no earlier attempt had its effect: Doubt and Held are cleared, and the window of each provider begins anew, now."
+	textLateCopy    = "On a record that is neither in doubt nor held it changes nothing, so that a late copy cannot move a window (I6)."
 	textAuditStored = "Audit, if set, is stored with the time of the backend."
 	textAuditKept   = "Audit tells of the last change made by an operator."
 
@@ -85,7 +88,7 @@ const (
 	textReleaseDoubt       = "Doubt says that this attempt may have had its effect."
 	textReleaseNotExecuted = "NotExecuted says that neither this nor any earlier attempt had its effect: Doubt and Held are cleared, providers and their windows forgotten."
 
-	textDoubtFlag = "Doubt: some earlier attempt may have had its effect. Set by a Claim that takes over a claim whose lease has ended, and by Release with Doubt or Held. Kept through later claims and releases. Cleared only by NotExecuted (in [AnnotateParams] or [ReleaseParams])."
+	textDoubtFlag = "Doubt: some earlier attempt may have had its effect. Set by a Claim that takes over a claim whose lease has ended, and by Release with Doubt or Held. Kept through later claims and releases. Cleared only by NotExecuted (in [AnnotateParams] or [ReleaseParams]) and by [Editor].Reset."
 	textHeldFlag  = "Held: only a caller who may take held records ([TakeHeld]) may claim it, whatever else it may take. Set by Release with Held. A claim that took a held record leaves the flag set, so that the record is held again when that claim is released or its lease ends; NotExecuted and Complete clear it."
 
 	textAttempts = "Attempt counts the claims of this record, from 1."
@@ -95,6 +98,7 @@ const (
 	textSafe     = "Every method is safe for concurrent use by many goroutines and many processes."
 	textContexts = "Every method returns soon after its context has ended; what the server then does with the call is unknown (I8)."
 	textParams   = "A backend must not keep the parameter structs, or anything they point to, after it returned"
+	textValueOwn = "the caller must not change what a result points to, except Outcome.Value in the result of a Claim: that is the caller's own, and a change of it must change no record."
 	textValues   = "Value of a success, byte for byte."
 	textInvalid  = "ErrInvalidKey: the backend cannot store this key."
 	textErrors   = "Texts of errors contain no key, no value and no credential of the server"

@@ -11,6 +11,7 @@ func valueRules() []rule {
 	return []rule{
 		{name: "value/round_trips_byte_for_byte", text: cite(i4, textValues), check: valuesRoundTrip},
 		{name: "value/every_field_of_the_outcome_is_kept", text: i4, check: outcomesRoundTrip},
+		{name: "value/of_a_claim_is_the_callers_own", text: textValueOwn, check: claimedValueIsOwn},
 		{name: "params/are_not_retained", text: textParams, check: paramsNotRetained},
 	}
 }
@@ -70,6 +71,33 @@ func outcomesRoundTrip(t *trial) {
 		if rec.State == driver.Failed != o.Failed {
 			t.Errorf("%s: the state is %v", name, rec.State)
 		}
+	}
+}
+
+// claimedValueIsOwn: the caller may also append to it, which writes to what room
+// there is behind it.
+func claimedValueIsOwn(t *trial) {
+	b := t.open()
+	for name, v := range values() {
+		s := t.on(b, name)
+		ref := s.acquire()
+		want := driver.Outcome{Value: v, Codec: "text"}
+		s.must(s.complete(ref, want), "Complete")
+		other := s.claimed(driver.Completed)
+		for _, again := range []option{owned(newOwner()), owned(ref.Owner)} {
+			value := s.claimed(driver.Completed, again).Record.Outcome.Value
+			value = value[:cap(value)]
+			for i := range value {
+				value[i] ^= 0xff
+			}
+			if o := s.claimed(driver.Completed).Record.Outcome; !o.Equal(&want) {
+				t.Errorf("%s: after a change of what a claim returned, the next one finds %s, want %s", name, describe(&o), describe(&want))
+			}
+		}
+		if o := other.Record.Outcome; !o.Equal(&want) {
+			t.Errorf("%s: a change of what one claim returned changed what another one had: %s", name, describe(&o))
+		}
+		s.stands(want)
 	}
 }
 
