@@ -63,7 +63,7 @@ func (s *Store) writeOpen(ctx context.Context, c *Claim, w finalWrite, how left)
 		return
 	}
 	c.answered = true
-	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout, detached: true}
+	bound := &bounded{parent: ctx, timeout: min(s.opts.StoreTimeout, s.opts.RecordTimeout), detached: true}
 	defer bound.end()
 	if err := w.send(bound, s.b); driver.NoEffect(err) && !errors.Is(err, driver.ErrUnavailable) {
 		s.observe(ctx, c, Event{Kind: EventNotRecorded, Err: err})
