@@ -348,24 +348,36 @@ func TestOptionsMayBeChangedOnceTheStoreIsMade(t *testing.T) {
 }
 
 // Key, fingerprint and provider names are copied before the operation runs: one
-// that mutates its input completes the record it claimed.
+// that mutates its input completes the record it claimed. So does a caller that
+// reuses its buffers while its call waits.
 func TestAnOperationThatMutatesItsInputCompletesTheRecordItClaimed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil, &idem.Options{Namespace: "ns"})
-	key, name, body := []byte("key"), []byte("bank"), []byte("body")
-	text := func(b []byte) string { return unsafe.String(&b[0], len(b)) }
-	_, err := w.store.Execute(t.Context(), text(key), func(context.Context) (idem.Result, error) {
-		copy(key, "XXX")
-		copy(name, "XXXX")
-		copy(body, "XXXX")
-		return idem.Result{Value: []byte("1")}, nil
-	}, idem.WithProvider(text(name), time.Hour), idem.WithFingerprint(body))
-	require.NoError(t, err)
-	require.Equal(t, "bank", w.record(t, "key").Providers[0].Name)
-	res, err := w.store.Execute(t.Context(), "key", forbidden(t), idem.WithFingerprint([]byte("body")))
-	require.NoError(t, err)
-	require.True(t, res.Replayed)
-	w.requireNoRecord(t, "XXX")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil, &idem.Options{Namespace: "ns"})
+		first := w.execute(t.Context(), "key", func(context.Context) (idem.Result, error) {
+			time.Sleep(time.Second)
+			return idem.Result{}, idem.NotApplied(errNothing)
+		}, fingerprint("body"))
+		synctest.Wait()
+		key, name, body := []byte("key"), []byte("bank"), []byte("body")
+		reuse := func() { copy(key, "XXX"); copy(name, "XXXX"); copy(body, "XXXX") }
+		text := func(b []byte) string { return unsafe.String(&b[0], len(b)) }
+		done := w.execute(t.Context(), text(key), func(ctx context.Context) (idem.Result, error) {
+			c, _ := idem.ClaimFrom(ctx)
+			require.Equal(t, "key", c.Key())
+			require.Equal(t, derive("ns", "key", "bank"), c.ProviderKey("bank"))
+			return idem.Result{Value: []byte("1")}, nil
+		}, idem.WithProvider(text(name), time.Hour), idem.WithFingerprint(body), idem.WithWait(time.Minute))
+		synctest.Wait()
+		reuse()
+		require.ErrorIs(t, (<-first).err, errNothing)
+		require.NoError(t, (<-done).err)
+		require.Equal(t, "bank", w.record(t, "key").Providers[0].Name)
+		res, err := w.store.Execute(t.Context(), "key", forbidden(t), fingerprint("body"))
+		require.NoError(t, err)
+		require.True(t, res.Replayed)
+		w.requireNoRecord(t, "XXX")
+	})
 }
 
 func TestNamespacesNeverShareARecord(t *testing.T) {

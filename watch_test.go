@@ -212,14 +212,19 @@ func TestWaitersWaitOnWhenTheOutcomeTheyWaitedForIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newWorld(t, nil, nil)
 		var elsewhere <-chan ending
+		gone := make(chan struct{})
 		w := newProcess(t, a.memory, func(_ context.Context, c faultstore.Call) faultstore.Fault {
-			if c.Method != faultstore.Claim || c.Nth != 2 {
+			switch {
+			case c.Method != faultstore.Claim || c.Nth == 1 || c.Nth > 4:
 				return faultstore.Fault{}
+			case c.Nth > 2:
+				return faultstore.Fault{Before: faultstore.PauseUntil(gone)}
 			}
 			return faultstore.Fault{Before: func(context.Context) error {
 				assert.NoError(t, a.store.Reset(t.Context(), "k", a.record(t, "k").Token, "bug 7"))
 				elsewhere = a.execute(t.Context(), "k", takes(30*time.Second, "other"))
 				time.Sleep(time.Second)
+				close(gone)
 				return nil
 			}}
 		}, nil)
@@ -230,7 +235,7 @@ func TestWaitersWaitOnWhenTheOutcomeTheyWaitedForIsGone(t *testing.T) {
 		for _, d := range done {
 			end := <-d
 			require.NoError(t, end.err)
-			require.Contains(t, []string{"mine", "other"}, string(end.res.Value))
+			require.Equal(t, "other", string(end.res.Value))
 		}
 		require.NoError(t, (<-elsewhere).err)
 	})

@@ -58,8 +58,8 @@ func (w *world) compareWith(k *key, rec *driver.Record, now time.Time, mismatch 
 	if rec.Token != m.token || rec.Attempt != m.attempt {
 		differ("token, attempt", fmt.Sprint(rec.Token, rec.Attempt), fmt.Sprint(m.token, m.attempt))
 	}
-	if rec.Fingerprint != m.print {
-		differ("the fingerprint", rec.Fingerprint, m.print)
+	if rec.Fingerprint != m.fingerprint {
+		differ("the fingerprint", rec.Fingerprint, m.fingerprint)
 	}
 	if !mismatch && (!rec.Outcome.Equal(&m.outcome) || rec.Revision != m.revision && m.phase == completed) {
 		differ("the outcome", fmt.Sprintf("%+v, revision %d", rec.Outcome, rec.Revision), fmt.Sprintf("%+v, revision %d", m.outcome, m.revision))

@@ -6,7 +6,7 @@ import "math/rand/v2"
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice {
-	return dice{rand.New(rand.NewPCG(seed, 0x1de5eed))} //nolint:gosec // a seed must replay
+	return dice{rand.New(rand.NewPCG(seed, 0x1de5eed))}
 }
 
 // chance is true with probability p.
@@ -30,6 +30,6 @@ func (s *source) next(n int64) int64 {
 	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9
 	z = (z ^ (z >> 27)) * 0x94d049bb133111eb
 	z ^= z >> 31
-	v := int64(z % uint64(n)) //nolint:gosec // n is positive
+	v := int64(z % uint64(n))
 	return v - v%1000
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/idem-go/idem"
 )
 
-// A case of the fault enumeration: a key in some state, a delivery with some
+// Case is one case of the fault enumeration: a key in some state, a delivery with some
 // policy whose calls to the backend meet one fault or two at chosen places, and
 // the delivery that comes next. Everything else goes well. The properties are
 // judged after every step, as in a seeded run.
@@ -106,15 +106,16 @@ const (
 )
 
 func (c *Case) String() string {
-	s := fmt.Sprintf("%s, %s, the operation %s, next %s",
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s, the operation %s, next %s",
 		[States]string{"absent", "claimed", "succeeded", "a tombstone", "failed", "released", "released in doubt", "unknown", "held"}[c.State],
 		[Policies]string{"rerun", "hold", "recover", "rerun in a window", "rerun, fail open"}[c.Policy],
 		[Ends]string{"succeeds", "fails", "overruns", "panics"}[c.End],
 		[Nexts]string{"the same", "a new process", "a waiter", "another input", "another input at once"}[c.Next])
 	for _, f := range c.Faults {
-		s += fmt.Sprintf(", call %d: %s", f.Call, f.Fault)
+		fmt.Fprintf(&b, ", call %d: %s", f.Call, f.Fault)
 	}
-	return s
+	return b.String()
 }
 
 func (f Fault) String() string {
@@ -135,11 +136,11 @@ type Enumerated struct {
 
 // Report is everything to look at after a failure.
 func (e *Enumerated) Report(c Case) string {
-	s := c.String() + "\n"
+	lines := []string{c.String()}
 	for _, v := range e.Violations {
-		s += v.Rule + ": " + v.Text + "\n"
+		lines = append(lines, v.Rule+": "+v.Text)
 	}
-	return s + strings.Join(e.Trace, "\n")
+	return strings.Join(append(lines, e.Trace...), "\n")
 }
 
 // Enumerate runs one case in a bubble of its own.
@@ -181,23 +182,21 @@ func (c *Case) plan() plan {
 // rehearsal is the scheduler of a case.
 type rehearsal struct {
 	*world
-	c       Case
-	first   *exec
-	next    *exec
-	calls   int // of the first delivery
-	fired   int // faults that happened
-	held    *item
-	word    word // for the held item, once the lease is over
-	until   time.Time
-	waited  bool // for the renewal
-	overran bool
-	settled []*call
+	c      Case
+	first  *exec
+	next   *exec
+	calls  int // of the first delivery
+	fired  int // faults that happened
+	held   *item
+	word   word // for the held item, once the lease is over
+	until  time.Time
+	waited bool // for the renewal
 }
 
 func (r *rehearsal) play() {
 	r.prepare()
 	if !r.broken() {
-		r.first = r.start1(r.keys[0], r.procs[0], r.script(samePrint))
+		r.first = r.start1(r.keys[0], r.procs[0], r.script(sameRequest))
 		r.rehearse()
 	}
 	if !r.broken() {
@@ -213,7 +212,7 @@ func (r *rehearsal) play() {
 // otherInput is a delivery of another request, after everything: whatever the
 // record has come to, it stays as it is, if it stands for a request.
 func (r *rehearsal) otherInput() {
-	s := r.script(otherPrint)
+	s := r.script(otherRequest)
 	s.op = opScript{charge: chargeDeclined}
 	r.start1(r.keys[0], r.fresh(), s)
 	r.calmly(r.allReturned)
@@ -228,8 +227,8 @@ func (r *rehearsal) judgeWaiter() {
 }
 
 // script of the first delivery, and of the next.
-func (r *rehearsal) script(p print) script {
-	s := script{kind: kExecute, print: p, hold: r.c.Policy == Hold, recover: r.c.Policy == Recover, provider: r.c.Policy == Windowed, verdict: 0.9, zeros: true}
+func (r *rehearsal) script(p request) script {
+	s := script{kind: kExecute, request: p, hold: r.c.Policy == Hold, recover: r.c.Policy == Recover, provider: r.c.Policy == Windowed, verdict: 0.9, zeros: true}
 	s.op = opScript{notes: true, fails: r.c.End == Fails, end: 0.5}
 	if r.c.End == Panics {
 		s.op.crash = 1
@@ -239,7 +238,7 @@ func (r *rehearsal) script(p print) script {
 
 // prepare brings the key into its state, by a delivery at another process.
 func (r *rehearsal) prepare() {
-	s := script{kind: kExecute, print: samePrint, provider: r.c.Policy == Windowed}
+	s := script{kind: kExecute, request: sameRequest, provider: r.c.Policy == Windowed}
 	k, p := r.keys[0], r.procs[1]
 	switch r.c.State {
 	case Absent, States:

@@ -149,7 +149,6 @@ func (w *world) recoverAll() {
 			if crash {
 				crash = false
 				w.kill(p)
-				p = w.fresh()
 				w.outlastLeases()
 				break // another pass begins anew
 			}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/idem-go/idem"
@@ -43,8 +44,9 @@ type exec struct {
 	recovered *recovery
 
 	// What the delivery may truthfully be told, because it was so while it waited.
-	saw struct{ live, mismatch, unknown, corrupt, unreadable, foreignKey, absent, closed bool }
+	saw struct{ live, mismatch, unknown, corrupt, unreadable, foreignKey, absent, closed, company bool }
 
+	events      [eventCount + 1]int
 	settled     *call // the settling call that the backend took
 	lost        bool  // the engine was told that the lease is lost
 	renewFailed bool
@@ -81,8 +83,8 @@ var errCancelled = errors.New("sim: the caller gave up")
 // deliver makes a delivery that has not begun. parent is nil, or the delivery
 // whose operation makes this one: then the caller holds mu.
 func (w *world) deliver(ctx context.Context, k *key, p *proc, s script, parent *exec) *exec {
-	e := &exec{n: len(w.execs), w: w, p: p, key: k, s: s, parent: parent, began: time.Now(), other: s.differs(k.print), epoch: k.epoch}
-	e.random.state = w.plan.seed<<20 ^ uint64(e.n) //nolint:gosec // small
+	e := &exec{n: len(w.execs), w: w, p: p, key: k, s: s, parent: parent, began: time.Now(), other: s.differs(k.request), epoch: k.epoch}
+	e.random.state = w.plan.seed<<20 ^ uint64(e.n)
 	e.ids = make(map[itemID]int, 8)
 	ctx = context.WithValue(draw.With(ctx, e.random.next), deliveryKey{}, e)
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
@@ -91,7 +93,7 @@ func (w *world) deliver(ctx context.Context, k *key, p *proc, s script, parent *
 }
 
 // idFor names the item of a call. The caller holds mu.
-func (e *exec) idFor(c *call, ctx context.Context) itemID {
+func (e *exec) idFor(ctx context.Context, c *call) itemID {
 	id := itemID{exec: e.n, method: c.method}
 	if ctx.Value(originKey{}) == fromOperation {
 		id.origin = fromOperation
@@ -181,8 +183,8 @@ var (
 )
 
 // request is the body that a fingerprint is made of.
-func (s *script) request() []byte {
-	if s.print == otherPrint {
+func (s *script) body() []byte {
+	if s.request == otherRequest {
 		return []byte("another request")
 	}
 	return []byte("the request")
@@ -195,7 +197,7 @@ func (e *exec) options() []idem.ExecuteOption {
 	if s.zeros {
 		opts = append(opts, idem.WithLease(0), idem.WithMaxRun(0), idem.WithWait(0), idem.WithRetention(0))
 	}
-	if e.s.print != noPrint {
+	if e.s.request != noRequest {
 		opts = append(opts, e.fingerprintOption())
 	}
 	if want := s.policy(); want != e.p.plan.opts.OnUnknown {
@@ -246,7 +248,8 @@ func (e *exec) recordTimeout() time.Duration {
 func (e *exec) maxValue() int { return e.p.plan.opts.MaxValue }
 
 func (e *exec) String() string {
-	s := fmt.Sprintf("e%d %v of %s at p%d", e.n, e.s.kind, e.key.name, e.p.n)
+	var b strings.Builder
+	fmt.Fprintf(&b, "e%d %v of %s at p%d", e.n, e.s.kind, e.key.name, e.p.n)
 	for _, o := range []struct {
 		on   bool
 		text string
@@ -255,16 +258,16 @@ func (e *exec) String() string {
 		{e.s.recover, "recover"},
 		{e.s.provider, "provider"},
 		{e.s.wait > 0, "wait " + e.s.wait.String()},
-		{e.s.print == samePrint, "print"},
-		{e.s.print == otherPrint, "other print"},
+		{e.s.request == sameRequest, "the request"},
+		{e.s.request == otherRequest, "another request"},
 		{e.s.lease > 0, "lease " + e.s.lease.String()},
 		{e.s.maxRun > 0, "max run " + e.s.maxRun.String()},
 		{e.s.retention > 0, "retention " + e.s.retention.String()},
 		{e.p.plan.opts.FailOpen, "fail open"},
 	} {
 		if o.on {
-			s += ", " + o.text
+			b.WriteString(", " + o.text)
 		}
 	}
-	return s
+	return b.String()
 }

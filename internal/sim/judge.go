@@ -21,6 +21,8 @@ func (w *world) judge() {
 	}
 	w.sendings = w.sendings[:0]
 	w.sightings(now)
+	w.judgeObserved()
+	w.judgeAsides()
 	for _, r := range w.begun {
 		w.judgeRun(r, now)
 	}
@@ -46,6 +48,7 @@ func (w *world) judge() {
 // forget drops what happened.
 func (w *world) forget() {
 	w.sendings, w.begun, w.recoveries, w.returned = w.sendings[:0], w.begun[:0], w.recoveries[:0], w.returned[:0]
+	w.observed, w.asides = w.observed[:0], w.asides[:0]
 }
 
 // expire notes what time alone has done to the records.
@@ -75,7 +78,7 @@ func (k *key) renew(now time.Time) {
 	k.epoch++
 	k.endOutcome(now)
 	if k.model.phase == absent {
-		k.print = noPrint
+		k.request = noRequest
 	}
 }
 
@@ -174,8 +177,8 @@ func (w *world) judgeClaimed(s *sending, was *model, a answer) {
 			w.fail(A3, "%s: token %d after %d", k.name, rec.Token, m.highest)
 		}
 		m.token, m.highest = rec.Token, max(rec.Token, m.highest)
-		if was.print.IsZero() && !m.print.IsZero() {
-			k.print = s.e.s.print
+		if was.fingerprint.IsZero() && !m.fingerprint.IsZero() {
+			k.request = s.e.s.request
 		}
 		k.ended, k.vanished = false, false
 		w.judgeGrant(s)
@@ -216,7 +219,7 @@ func (w *world) judgeCompleted(s *sending, was *model, a answer) {
 	}
 	k := s.call.key
 	o := s.call.complete.Outcome
-	k.outcomes = append(k.outcomes, &recorded{outcome: o, token: k.model.token, e: s.e, at: s.at, print: k.print})
+	k.outcomes = append(k.outcomes, &recorded{outcome: o, token: k.model.token, e: s.e, at: s.at, request: k.request})
 	if was.phase == claimed && !was.unexpired(s.at) {
 		w.count.see(s2)
 	}

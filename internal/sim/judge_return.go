@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"time"
+	"strings"
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
@@ -45,6 +45,9 @@ func (w *world) judgeReturn(e *exec) {
 	if w.calm {
 		w.judgeWaited(e, w.calmed)
 	}
+	if e.s.kind < kResolve {
+		w.judgeSilence(e)
+	}
 	w.scribble(e)
 }
 
@@ -56,22 +59,22 @@ func (w *world) scribble(e *exec) {
 }
 
 func resultText(e *exec) string {
-	text := ""
+	var b strings.Builder
 	if r := e.ret.res; r.Token != 0 || r.Value != nil || r.Replayed || r.Recovered || r.Unprotected {
-		text += " a result"
+		b.WriteString(" a result")
 		for _, flag := range []struct {
 			on   bool
 			name string
 		}{{r.Replayed, "replayed"}, {r.Recovered, "recovered"}, {r.Unprotected, "unprotected"}} {
 			if flag.on {
-				text += ", " + flag.name
+				b.WriteString(", " + flag.name)
 			}
 		}
 	}
 	if e.ret.err != nil {
-		text += ": " + e.ret.err.Error()
+		b.WriteString(": " + e.ret.err.Error())
 	}
-	return text
+	return b.String()
 }
 
 // judgeCrash: a panic goes on with its own value, and Goexit ends the goroutine.
@@ -165,7 +168,7 @@ func (w *world) judgeReplay(e *exec, value []byte) {
 		w.fail(A12, "%v: the replay is %q, recorded was %q", e, value, o.outcome.Value)
 	case res.Recovered != o.outcome.Recovered || !res.RecordedAt.Equal(o.at.Round(0)):
 		w.fail(A12, "%v: the replay says recovered %v at %v; recorded was %v at %v", e, res.Recovered, res.RecordedAt, o.outcome.Recovered, o.at)
-	case e.s.print != noPrint && o.print != noPrint && e.s.print != o.print:
+	case e.s.request != noRequest && o.request != noRequest && e.s.request != o.request:
 		w.fail(A6, "%v: a replay of the outcome of another request", e)
 	}
 	w.count.judged(A5)
@@ -183,7 +186,7 @@ func (w *world) judgeError(e *exec) {
 	ran := e.run != nil
 	var own *idem.Error
 	typed := errors.As(err, &own)
-	if !typed && !(ran && e.run.err != nil && errors.Is(err, e.run.err)) {
+	if !typed && (!ran || e.run.err == nil || !errors.Is(err, e.run.err)) {
 		w.fail(A8, "%v: the error %T is neither idem's nor the operation's: %v", e, err, err)
 	}
 	if ran && e.run.err != nil && !errors.Is(err, e.run.err) {
@@ -201,7 +204,7 @@ func (w *world) judgeError(e *exec) {
 	if errors.Is(err, errCancelled) && e.ctx.Err() == nil {
 		w.fail(A8, "%v: nobody gave up: %v", e, err)
 	}
-	if errors.Is(err, context.Canceled) && e.ctx.Err() == nil && !(ran && errors.Is(e.run.err, context.Canceled)) {
+	if errors.Is(err, context.Canceled) && e.ctx.Err() == nil && (!ran || !errors.Is(e.run.err, context.Canceled)) {
 		w.fail(A8, "%v: the context has not been cancelled: %v", e, err)
 	}
 }
@@ -275,10 +278,11 @@ func (w *world) judgeSentinels(e *exec) {
 }
 
 // judgeMismatch: a request for which the key does not stand is told so, in every
-// state (A6). A run without a claim knows only its own request.
+// state (A6). One that meets a run of its own request in its process is answered by
+// that: the run may have lost the key without knowing it yet.
 func (w *world) judgeMismatch(e *exec) {
 	k := e.key
-	if !e.other || !e.s.differs(k.print) || e.epoch != k.epoch || e.parent != nil || e.p.plan.opts.FailOpen {
+	if !e.other || !e.s.differs(k.request) || e.epoch != k.epoch || e.saw.company {
 		return
 	}
 	w.count.judged(A6)
@@ -439,64 +443,5 @@ func (w *world) judgeOperator(e *exec) {
 	}
 	if err == nil && e.ret.step == kResolve.String() && e.settled == nil {
 		w.fail(A8, "%v: Resolve returned nil, and the backend took nothing", e)
-	}
-}
-
-// sightings notes what the deliveries under way may truthfully be told.
-func (w *world) sightings(now time.Time) {
-	for _, e := range w.execs {
-		if e.finished && !w.isNew(e) {
-			continue
-		}
-		k, m := e.key, &e.key.model
-		e.saw.absent = e.saw.absent || m.phase == absent
-		e.saw.unknown = e.saw.unknown || m.unknown(now) || m.phase == released && m.doubt
-		e.saw.live = e.saw.live || m.unexpired(now) && !e.owns(m.owner)
-		e.saw.mismatch = e.saw.mismatch || e.s.differs(k.print)
-		w.seeBeside(e)
-		e.saw.closed = e.saw.closed || !e.p.closed.IsZero()
-		if _, known := m.print.Match(e.prints()); !known {
-			e.saw.foreignKey = true
-		}
-	}
-}
-
-// prints have the ids of the keys with which the delivery's fingerprint is made.
-func (e *exec) prints() []driver.Fingerprint {
-	if e.s.print == noPrint || e.s.kind >= kResolve {
-		return nil
-	}
-	keys := e.p.plan.opts.FingerprintKeys
-	if len(keys) == 0 {
-		return []driver.Fingerprint{{}}
-	}
-	prints := make([]driver.Fingerprint, len(keys))
-	for i, k := range keys {
-		prints[i].KeyID = k.ID
-	}
-	return prints
-}
-
-// isNew reports whether e returned in this very step.
-func (w *world) isNew(e *exec) bool {
-	for _, r := range w.returned {
-		if r == e {
-			return true
-		}
-	}
-	return false
-}
-
-// differs reports whether a delivery stands for another request.
-func (s *script) differs(p print) bool { return p != noPrint && s.print != noPrint && p != s.print }
-
-// seeBeside: other deliveries of the same process run the key, with or without a
-// claim.
-func (w *world) seeBeside(e *exec) {
-	for _, o := range w.execs {
-		if o != e && o.p == e.p && o.key == e.key && !o.finished && (o.run != nil || o.recovered != nil) {
-			e.saw.live = true
-			e.saw.mismatch = e.saw.mismatch || e.s.differs(o.s.print)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/idem-go/idem"
@@ -42,11 +43,14 @@ func (w *world) judgeRun(r *run, now time.Time) {
 	if e.s.strictly() && (m.doubt || m.held) {
 		w.fail(A1, "%v runs although an earlier attempt may have had its effect", e)
 	}
+	if !slices.Equal(r.claim.Refs(), m.refs) {
+		w.fail(A8, "%v: Refs() is %v, the record has %v", e, r.claim.Refs(), m.refs)
+	}
 	if m.held {
 		w.fail(A1, "%v runs although the record is held", e)
 	}
 	w.count.judged(A6)
-	if e.s.print != noPrint && k.print != noPrint && e.s.print != k.print {
+	if e.s.request != noRequest && k.request != noRequest && e.s.request != k.request {
 		w.fail(A6, "%v runs a request for which the key does not stand", e)
 	}
 	for _, p := range m.providers {
@@ -73,12 +77,7 @@ func (w *world) judgeOpen(r *run) {
 
 // owns reports whether o is an owner of this delivery.
 func (e *exec) owns(o driver.Owner) bool {
-	for _, have := range e.owners {
-		if have == o {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(e.owners, o)
 }
 
 // judgeRecovery judges that a recovery began: under a claim, and in doubt.

@@ -27,7 +27,7 @@ type model struct {
 	owner       driver.Owner
 	token       uint64
 	attempt     int
-	print       driver.Fingerprint
+	fingerprint driver.Fingerprint
 	providers   []modelProvider
 	refs        []driver.ProviderRef
 	outcome     driver.Outcome
@@ -81,6 +81,20 @@ func (m *model) expire(now time.Time) bool {
 	return true
 }
 
+// purge makes a record absent that has been unknown for longer than the caller of
+// Purge allows, and reports whether it did.
+func (m *model) purge(p *driver.PurgeParams, now time.Time) bool {
+	since := m.changedAt
+	if m.phase == claimed && m.leaseUntil.After(since) {
+		since = m.leaseUntil
+	}
+	if p.UnknownAfter <= 0 || !m.unknown(now) || now.Sub(since) <= p.UnknownAfter {
+		return false
+	}
+	*m = model{highest: m.highest}
+	return true
+}
+
 // answer is what the contract says to a call.
 type answer struct {
 	fact   driver.Fact
@@ -98,7 +112,7 @@ func (m *model) claim(p *driver.ClaimParams, now time.Time) answer {
 		m.acquire(p, now)
 		return answer{fact: driver.Acquired, change: true, rule: A7}
 	}
-	equal, known := m.print.Match(p.Fingerprints)
+	equal, known := m.fingerprint.Match(p.Fingerprints)
 	own := m.owner == p.Owner
 	switch {
 	case !known:
@@ -180,8 +194,8 @@ func (m *model) acquire(p *driver.ClaimParams, now time.Time) {
 	m.phase = claimed
 	m.owner, m.attempt = p.Owner, m.attempt+1
 	m.claimedAt, m.leaseUntil, m.changedAt, m.expiresAt = now, now.Add(p.Lease), now, time.Time{}
-	if m.print.IsZero() && len(p.Fingerprints) > 0 {
-		m.print = p.Fingerprints[0]
+	if m.fingerprint.IsZero() && len(p.Fingerprints) > 0 {
+		m.fingerprint = p.Fingerprints[0]
 	}
 	if clean {
 		for i := range m.providers {
@@ -249,7 +263,7 @@ func (m *model) release(ref driver.Ref, p *driver.ReleaseParams, now time.Time) 
 	switch {
 	case !m.current(ref, true) || m.phase == completed:
 		return answer{err: driver.ErrLeaseLost, rule: A4}
-	case m.phase == released:
+	case m.phase == released && (m.held || !p.Held) && (m.doubt || !p.Doubt):
 		return answer{rule: A7}
 	}
 	switch {
@@ -260,7 +274,7 @@ func (m *model) release(ref driver.Ref, p *driver.ReleaseParams, now time.Time) 
 	case p.Doubt:
 		m.doubt = true
 	}
-	m.phase, m.changedAt, m.leaseUntil = released, now, time.Time{}
+	m.phase, m.changedAt, m.leaseUntil, m.expiresAt = released, now, time.Time{}, time.Time{}
 	if !m.held {
 		m.expiresAt = now.Add(p.Retention)
 	}

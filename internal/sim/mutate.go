@@ -18,7 +18,7 @@ func (e *exec) keyText() string {
 
 // fingerprintOption is WithFingerprint, over bytes that the operation changes.
 func (e *exec) fingerprintOption() idem.ExecuteOption {
-	e.body = e.s.request()
+	e.body = e.s.body()
 	return idem.WithFingerprint(e.body)
 }
 

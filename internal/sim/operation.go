@@ -87,8 +87,8 @@ var errKilled = errors.New("sim: the process is dead")
 // operation is the Op of a delivery.
 func (e *exec) operation(ctx context.Context) (idem.Result, error) {
 	c, _ := idem.ClaimFrom(ctx)
-	r := e.w.begin(e, ctx, c)
-	if e.work(r) {
+	r := e.w.begin(ctx, e, c)
+	if e.work(r) { //nolint:contextcheck // the run has it
 		e.conclude(r)
 	}
 	return e.leave(r)
@@ -130,14 +130,16 @@ func (e *exec) work(r *run) bool {
 		e.nest(r)
 	}
 	if op.renews {
-		_ = r.claim.Renew(context.WithValue(r.ctx, originKey{}, fromOperation)) // judged at the backend
+		e.aside(mRenew, r.claim.Renew(context.WithValue(r.ctx, originKey{}, fromOperation)))
 	}
 	if !e.step(r) {
 		return false
 	}
 	e.charge(r)
 	if op.notes && r.charged {
-		if err := r.claim.SaveRef(context.WithValue(r.ctx, originKey{}, fromOperation), providerName, "ref"); err != nil && op.unsure {
+		err := r.claim.SaveRef(context.WithValue(r.ctx, originKey{}, fromOperation), providerName, e.ref())
+		e.aside(mAnnotate, err)
+		if err != nil && op.unsure {
 			r.end, r.err = endNote, err
 			return true
 		}

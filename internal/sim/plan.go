@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/idem-go/idem"
@@ -98,14 +99,15 @@ func drawKey(d dice, named bool) keyPlan {
 }
 
 func (p *plan) String() string {
-	s := fmt.Sprintf("%d steps, %d deliveries, namespace %q, rates %+v", p.steps, p.deliveries, p.namespace, p.rates)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d steps, %d deliveries, namespace %q, rates %+v", p.steps, p.deliveries, p.namespace, p.rates)
 	for i, k := range p.keys {
-		s += fmt.Sprintf("\n  k%d %v window %v raw %v", i, k.family, k.window, k.raw)
+		fmt.Fprintf(&b, "\n  k%d %v window %v raw %v", i, k.family, k.window, k.raw)
 	}
 	for i, o := range p.options {
-		s += fmt.Sprintf("\n  p%d %+v checks %v refused %v", i, o.opts, o.checks, o.refused)
+		fmt.Fprintf(&b, "\n  p%d %+v checks %v refused %v", i, o.opts, o.checks, o.refused)
 	}
-	return s
+	return b.String()
 }
 
 // drawStore draws options. Each duration has microseconds of its own, so that
@@ -179,19 +181,19 @@ func (k kind) String() string {
 	return [kinds]string{"Execute", "Do", "Claim", "Resolve", "Redact", "Reset", "invalid"}[k]
 }
 
-// print is the request that a delivery stands for.
-type print uint8
+// request is the one that a delivery stands for.
+type request uint8
 
 const (
-	noPrint print = iota
-	samePrint
-	otherPrint
+	noRequest request = iota
+	sameRequest
+	otherRequest
 )
 
 // script is what one delivery does, drawn when it begins.
 type script struct {
 	kind       kind
-	print      print
+	request    request
 	hold       bool
 	recover    bool
 	provider   bool
@@ -251,7 +253,7 @@ func (w *world) drawScript(k *key, p *proc) script {
 		s.kind, s.invalid = kInvalid, d.IntN(invalids)
 	}
 	if d.chance(r.prints) {
-		s.print = pick(d, samePrint, samePrint, samePrint, otherPrint)
+		s.request = pick(d, sameRequest, sameRequest, sameRequest, otherRequest)
 	}
 	if d.chance(r.waits) && s.kind != kInvalid {
 		s.wait = pick(d, 50*time.Millisecond, 2*time.Second, time.Minute) + 13*time.Microsecond

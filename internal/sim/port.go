@@ -86,7 +86,7 @@ func (b *port) do(ctx context.Context, stored string, c *call) reply {
 	it := &item{e: e, p: b.p, ctx: ctx, call: c, resume: make(chan word)}
 	b.w.mu.Lock()
 	c.key = b.w.keyOf(stored)
-	it.id = e.idFor(c, ctx)
+	it.id = e.idFor(ctx, c)
 	b.w.mu.Unlock()
 	for {
 		wd := b.w.park(it)
@@ -111,7 +111,7 @@ func (b *port) do(ctx context.Context, stored string, c *call) reply {
 // send applies a call to memstore. The backend's own context never ends: whether
 // a call whose context has ended was applied is the scheduler's choice.
 func (w *world) send(ctx context.Context, c *call, e *exec, late bool) reply {
-	base := w.base
+	base := context.WithoutCancel(ctx)
 	var r reply
 	switch c.method {
 	case mClaim:

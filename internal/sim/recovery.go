@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/idem-go/idem"
@@ -187,5 +186,3 @@ func (s *script) expected() error {
 	}
 	return idem.ErrInvalidOption
 }
-
-var errNoRun = errors.New("sim: the operation did not run")

@@ -36,10 +36,10 @@ func (e *exec) over() bool { return e != nil && (e.finished || e.p.dead) }
 
 // follow begins the next delivery.
 func (r *rehearsal) follow() {
-	p, s := r.procs[0], r.script(samePrint)
+	p, s := r.procs[0], r.script(sameRequest)
 	switch r.c.Next {
 	case OtherInput, OtherAlong:
-		s.print = otherPrint
+		s.request = otherRequest
 	case NewProcess:
 		p = r.fresh()
 	case Waiter:

@@ -223,7 +223,7 @@ func (w *world) kill(p *proc) {
 			rest = append(rest, it)
 			continue
 		}
-		if it.call != nil && it.call.sent == 0 {
+		if it.call != nil && it.call.sent == 0 && it.call.method < mInspect {
 			w.older = append(w.older, it.call)
 		}
 		it.resume <- word{die: true, err: errDead}
@@ -263,21 +263,31 @@ func (w *world) close(p *proc) {
 	}()
 }
 
-// purge removes what has expired.
+// purge removes what has expired, and sometimes, as an operator may ask for it,
+// what has been unknown for long.
 func (w *world) purge() {
-	res, err := w.b.Purge(w.base, &driver.PurgeParams{})
+	p := driver.PurgeParams{}
+	if w.dice.chance(0.2) {
+		p.UnknownAfter = w.procs[0].lease() * 10
+	}
+	res, err := w.b.Purge(w.base, &p)
 	if err != nil {
 		w.fail(A11, "Purge: %v", err)
 		return
 	}
-	w.say("purge") // how many are left to it depends on the backend's own sweeps
+	w.say("purge, unknown after %v", p.UnknownAfter) // how many are left to it depends on the backend's own sweeps
 	for _, it := range w.parked {
 		if it.call != nil && it.call.method == mClaim && res.Purged > 0 && it.call.key.vanished {
 			w.count.see(s11)
 		}
 	}
+	now := time.Now()
 	for _, k := range w.keys {
 		k.vanished = false
+		if k.model.purge(&p, now) {
+			w.note("%s is new: it was unknown for long", k.name)
+			k.renew(now)
+		}
 	}
 	w.settle()
 }

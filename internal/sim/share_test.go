@@ -54,10 +54,10 @@ func spawn[F any](t *testing.T, i int, found *F) {
 	args := append([]string{}, os.Args[1:]...)
 	args = append(args, "-test.run=^"+t.Name()+"$", "-test.timeout=0", "-test.v=false", "-test.count=1", "-test.coverprofile=",
 		fmt.Sprintf("-sim.share=%d/%d", i, budget.workers), "-sim.out="+out)
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // ourselves
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	log, err := cmd.CombinedOutput()
-	if b, readErr := os.ReadFile(out); err == nil && readErr == nil { //nolint:gosec // our own file
+	if b, readErr := os.ReadFile(out); err == nil && readErr == nil {
 		err = json.Unmarshal(b, found)
 	} else if err == nil {
 		err = readErr

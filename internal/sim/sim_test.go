@@ -60,7 +60,7 @@ type findings struct {
 
 func TestSimulatedFaultsBreakNoProperty(t *testing.T) { //nolint:paralleltest // it uses every processor
 	if budget.trace >= 0 {
-		r := sim.Run(t, uint64(budget.trace), &sim.Counters{}, true) //nolint:gosec // not negative
+		r := sim.Run(t, uint64(budget.trace), &sim.Counters{}, true)
 		t.Log(r.Report())
 		require.Empty(t, r.Violations)
 		return
@@ -100,7 +100,7 @@ func counts(violations []sim.Violation) bool {
 func runSeeds(t *testing.T, i, n int, f *findings) {
 	t.Helper()
 	until := time.Now().Add(budget.long)
-	for k := uint64(i); len(f.Failing) < budget.enough && (budget.long > 0 || k < budget.seeds); k += uint64(n) { //nolint:gosec // small
+	for k := uint64(i); len(f.Failing) < budget.enough && (budget.long > 0 || k < budget.seeds); k += uint64(n) {
 		if r := sim.Run(t, budget.first+k, &f.Counters, false); counts(r.Violations) {
 			f.Failing = append(f.Failing, r)
 		}
@@ -143,7 +143,7 @@ func pastFailures(t *testing.T) []uint64 {
 // Here all processors are used: the order of a run must not depend on them.
 func TestSimulationOfOneSeedTwiceGivesTheSameTrace(t *testing.T) { //nolint:paralleltest // it uses every processor
 	var wg sync.WaitGroup
-	workers := uint64(runtime.GOMAXPROCS(0)) //nolint:gosec // small
+	workers := uint64(runtime.GOMAXPROCS(0))
 	for i := range workers {
 		wg.Go(func() {
 			for seed := budget.first + i; seed < budget.first+budget.twice; seed += workers {

@@ -73,19 +73,23 @@ func sightNames() []string {
 	}
 }
 
-// sentinels of package idem, with names.
-func sentinels() ([]error, []string) {
+// sentinels of package idem.
+func sentinels() []error {
 	return []error{
-			idem.ErrAlreadyDone, idem.ErrInProgress, idem.ErrFingerprintMismatch, idem.ErrOutcomeUnknown, idem.ErrLeaseLost,
-			idem.ErrMaxRun, idem.ErrNotRecorded, idem.ErrNotEncoded, idem.ErrTooLarge, idem.ErrRedacted, idem.ErrUnavailable,
-			idem.ErrRecordedFailure, idem.ErrNotDecoded, idem.ErrCorrupt, idem.ErrInvalidKey, idem.ErrInvalidOption,
-			idem.ErrClosed, idem.ErrConflict, idem.ErrNotFound,
-		}, []string{
-			"ErrAlreadyDone", "ErrInProgress", "ErrFingerprintMismatch", "ErrOutcomeUnknown", "ErrLeaseLost",
-			"ErrMaxRun", "ErrNotRecorded", "ErrNotEncoded", "ErrTooLarge", "ErrRedacted", "ErrUnavailable",
-			"ErrRecordedFailure", "ErrNotDecoded", "ErrCorrupt", "ErrInvalidKey", "ErrInvalidOption",
-			"ErrClosed", "ErrConflict", "ErrNotFound",
-		}
+		idem.ErrAlreadyDone, idem.ErrInProgress, idem.ErrFingerprintMismatch, idem.ErrOutcomeUnknown, idem.ErrLeaseLost,
+		idem.ErrMaxRun, idem.ErrNotRecorded, idem.ErrNotEncoded, idem.ErrTooLarge, idem.ErrRedacted, idem.ErrUnavailable,
+		idem.ErrRecordedFailure, idem.ErrNotDecoded, idem.ErrCorrupt, idem.ErrInvalidKey, idem.ErrInvalidOption,
+		idem.ErrClosed, idem.ErrConflict, idem.ErrNotFound,
+	}
+}
+
+// sentinelNames are their texts.
+func sentinelNames() []string {
+	var names []string
+	for _, s := range sentinels() {
+		names = append(names, s.Error())
+	}
+	return names
 }
 
 const (
@@ -139,10 +143,9 @@ func (c *Counters) Missing() []string {
 			missing = append(missing, name)
 		}
 	}
-	_, names := sentinels()
-	for i, name := range names {
+	for i, name := range sentinelNames() {
 		if c.Sentinels[i] == 0 {
-			missing = append(missing, name)
+			missing = append(missing, "error "+name)
 		}
 	}
 	for k := idem.EventExecuted; int(k) <= eventCount; k++ {
@@ -175,8 +178,7 @@ func (c *Counters) String() string {
 		fmt.Fprintf(&b, "%s: %s\n", title, strings.Join(parts, ", "))
 	}
 	line("sometimes", sightNames(), c.Sights[:])
-	_, names := sentinels()
-	line("errors", names, c.Sentinels[:])
+	line("errors", sentinelNames(), c.Sentinels[:])
 	var kinds []string
 	for k := idem.EventExecuted; int(k) <= eventCount; k++ {
 		kinds = append(kinds, k.String())

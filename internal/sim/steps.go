@@ -28,7 +28,7 @@ func (e *exec) steps() {
 	}
 	ctx, cancel := c.Context(e.ctx)
 	defer cancel()
-	r := e.w.begin(e, ctx, c)
+	r := e.w.begin(ctx, e, c)
 	if !e.work(r) {
 		return
 	}
@@ -75,7 +75,7 @@ func (e *exec) settle(c *idem.Claim, res idem.Result, opErr error) (step string,
 }
 
 // begin notes that an operation runs, and under what.
-func (w *world) begin(e *exec, ctx context.Context, c *idem.Claim) *run {
+func (w *world) begin(ctx context.Context, e *exec, c *idem.Claim) *run {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &run{e: e, ctx: ctx, claim: c, live: !e.p.dead, epoch: e.key.epoch, began: time.Now()}

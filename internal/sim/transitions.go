@@ -142,6 +142,8 @@ func (o observer) Observe(ctx context.Context, ev idem.Event) {
 	o.w.count.Events[ev.Kind]++
 	if e := deliveryOf(ctx); e != nil {
 		o.w.note("e%d: event %v", e.n, ev.Kind)
+		e.events[ev.Kind]++
+		o.w.observed = append(o.w.observed, observed{e, ev})
 	}
 }
 

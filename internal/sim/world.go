@@ -58,6 +58,8 @@ type world struct {
 	begun      []*run
 	recoveries []*exec
 	watchers   []*watcher
+	observed   []observed
+	asides     []aside
 	returned   []*exec
 	news       []string // lines for the trace, in no order
 	ledger     ledger
@@ -111,8 +113,8 @@ type key struct {
 	name   string
 	stored string
 	model  model
-	// print is the request that the record stands for, when it has a fingerprint.
-	print print
+	// request is the one that the record stands for, when it has a fingerprint.
+	request request
 	// epoch counts how often the key was new again: after a reset, and after the
 	// end of its retention.
 	epoch int
@@ -136,7 +138,7 @@ type recorded struct {
 	token    uint64
 	e        *exec
 	at       time.Time
-	print    print
+	request  request
 	redacted bool
 	until    time.Time // when it ceased to be the record's outcome; zero: it has not
 }
@@ -149,7 +151,7 @@ func newWorld(base context.Context, p plan, count *Counters, tracing bool) *worl
 		tracing: tracing, wake: make(chan struct{}, 1),
 	}
 	w.mu.Lock()
-	w.sentinels, _ = sentinels()
+	w.sentinels = sentinels()
 	w.timer = time.NewTimer(time.Hour)
 	w.timer.Stop()
 	for i, kp := range p.keys {
@@ -269,7 +271,7 @@ func (w *world) sleep(d time.Duration) {
 // resume gives a parked item a word, and waits until all are blocked again.
 func (w *world) resume(it *item, wd word) {
 	w.parked = slices.DeleteFunc(w.parked, func(o *item) bool { return o == it })
-	if it.call != nil && it.call.key != nil && !wd.stay && it.call.method < mInspect {
+	if it.call != nil && it.call.key != nil && !wd.stay && (it.call.method < mInspect || it.call.method == mRedact || it.call.method == mReset) {
 		w.older = append(w.older, it.call)
 	}
 	it.resume <- wd
