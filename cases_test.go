@@ -124,6 +124,7 @@ func TestAStalledHolderDoesNotOverwriteItsSuccessor(t *testing.T) {
 				require.Empty(t, endA.res.Value)
 				require.Equal(t, aFails, errors.Is(endA.err, errBoom))
 				if bTakes > 400*time.Millisecond {
+					time.Sleep(50 * time.Millisecond) // between two renewals of B
 					left := b.record(t, "k").LeaseLeft
 					_, err := c.store.Execute(t.Context(), "k", forbidden(t))
 					require.ErrorIs(t, err, idem.ErrInProgress, "B's claim survives")

@@ -253,6 +253,7 @@ func TestALateRenewalDoesNotHideItsSuccessor(t *testing.T) {
 		require.Equal(t, "fresh", string(end.res.Value))
 		require.Equal(t, 5*time.Second, line.now(), "as soon as it is recorded")
 		require.NoError(t, (<-fresh).err)
+		w.requireKinds(t, idem.EventLeaseLost, idem.EventTakeover, idem.EventExecuted, idem.EventReplayed)
 	})
 }
 

@@ -99,6 +99,7 @@ const (
 	ContextEndsAfter
 	OddError
 	OldCallAgain
+	LastCallAgain // a copy of the call before it
 	Refused
 	Unreadable
 	Garbled
@@ -121,7 +122,7 @@ func (c *Case) String() string {
 func (f Fault) String() string {
 	return [Faults]string{
 		"not applied", "reply lost", "reply after the lease", "twice", "sent after the lease", "never answered",
-		"context ends before", "context ends during", "context ends after", "odd error", "an old call again", "refused",
+		"context ends before", "context ends during", "context ends after", "odd error", "an old call again", "the last call again", "refused",
 		"unreadable", "garbled",
 	}[f]
 }

@@ -279,10 +279,11 @@ func (w *world) judgeSentinels(e *exec) {
 
 // judgeMismatch: a request for which the key does not stand is told so, in every
 // state (A6). One that meets a run of its own request in its process is answered by
-// that: the run may have lost the key without knowing it yet.
+// that: the run may have lost the key without knowing it yet. A run without a claim
+// knows its own request only.
 func (w *world) judgeMismatch(e *exec) {
 	k := e.key
-	if !e.other || !e.s.differs(k.request) || e.epoch != k.epoch || e.saw.company {
+	if !e.other || !e.s.differs(k.request) || e.epoch != k.epoch || e.saw.company || e.run != nil && e.run.open {
 		return
 	}
 	w.count.judged(A6)

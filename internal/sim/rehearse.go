@@ -181,7 +181,10 @@ func (r *rehearsal) strike(it *item, f Fault) {
 		r.meet(it, fApplied, 1)
 	case OldCallAgain:
 		r.meet(it, fNone, 0)
-		r.oldCallAgain()
+		r.again(0)
+	case LastCallAgain:
+		r.meet(it, fNone, 0)
+		r.again(len(r.older) - 2)
 	case Refused:
 		r.meet(it, fRefused, 0)
 	case Unreadable:
@@ -207,12 +210,12 @@ func (r *rehearsal) holdBack(it *item, wd word) {
 	r.say("%v is held back", it.id)
 }
 
-// oldCallAgain lets a copy of the oldest call arrive.
-func (r *rehearsal) oldCallAgain() {
-	if r.broken() || len(r.older) == 0 {
+// again lets a copy of an older call arrive.
+func (r *rehearsal) again(i int) {
+	if r.broken() || i < 0 || i >= len(r.older) {
 		return
 	}
-	c := r.older[0]
+	c := r.older[i]
 	r.count.Faults[fCopy]++
 	r.say("a copy of e%d's %v arrives late", c.e.n, c.method)
 	r.mu.Unlock()
