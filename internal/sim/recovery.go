@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/idem-go/idem"
+	"github.com/idem-go/idem/driver"
 )
 
 // recovery is a recovery that a delivery was asked for.
@@ -119,7 +120,8 @@ func (e *exec) operator() error {
 	default:
 	}
 	r, ok := e.resolution()
-	if !ok {
+	if !ok || rec.State == driver.Claimed && e.recovered.verdict != verdictSucceeded {
+		// What was running when the operator looked may still have its effect.
 		e.ret.step = "nothing"
 		return nil
 	}

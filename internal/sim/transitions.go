@@ -91,7 +91,8 @@ func (w *world) told(it *item, r reply) {
 		e.saw.corrupt = e.saw.corrupt || unreadable(r)
 		e.waiting = r.claim != nil && r.claim.Fact == driver.InProgress && e.s.wait > 0
 	case mRenew:
-		if it.id.origin == fromEngine || e.s.kind == kSteps {
+		// Once its own settling call was taken, a renewal under way is refused, and no lease is lost.
+		if (it.id.origin == fromEngine || e.s.kind == kSteps) && e.settled == nil {
 			e.lost = e.lost || errors.Is(r.err, driver.ErrLeaseLost)
 		}
 		w.seeIf(r.err == nil && e.renewFailed, s5)
