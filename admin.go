@@ -71,10 +71,11 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 		return s.adminError(ctx, c, "", err)
 	}
 	rec := &res.Record
+	c.saw(rec.Attempt, rec.State)
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
 		c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner, Token: rec.Token}
-		c.attempt, c.held = rec.Attempt, true
+		c.held = true
 		return s.resolve(ctx, c, r)
 	case driver.InProgress:
 		return c.inProgress(rec.Attempt, rec.ClaimAge, rec.LeaseLeft)

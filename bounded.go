@@ -15,7 +15,7 @@ type bounded struct {
 	timeout  time.Duration
 	detached bool // goes on when the parent has ended
 
-	mu     sync.Mutex // guards the fields below
+	mu     sync.Mutex      // guards the fields below
 	inner  context.Context //nolint:containedctx // it is the context
 	cancel context.CancelFunc
 }

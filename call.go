@@ -108,8 +108,10 @@ func (s *Store) meets(c, r *Claim) error {
 	case equal:
 		return s.busyHere(c, r)
 	case !known:
+		c.saw(r.attempt, driver.Claimed)
 		return c.error(ErrCorrupt, fmt.Sprintf("its fingerprint was made with the key %q, which is not among FingerprintKeys", r.print.KeyID), nil)
 	}
+	c.saw(r.attempt, driver.Claimed)
 	return c.error(ErrFingerprintMismatch, "it was used for another request", nil)
 }
 
@@ -124,7 +126,7 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 		return false, s.claimError(ctx, c, err)
 	}
 	rec := &res.Record
-	c.attempt = rec.Attempt
+	c.saw(rec.Attempt, rec.State)
 	if rec.Token == 0 {
 		return false, c.error(ErrCorrupt, "the backend answered without a token", nil)
 	}
@@ -136,15 +138,17 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 	case driver.InProgress:
 		return false, c.inProgress(rec.Attempt, rec.ClaimAge, rec.LeaseLeft)
 	case driver.Held:
-		e := c.error(ErrOutcomeUnknown, heldDetail(rec), nil)
-		e.State = rec.State
-		return false, e
+		return false, c.error(ErrOutcomeUnknown, heldDetail(rec), nil)
 	case driver.Mismatch:
-		e := c.error(ErrFingerprintMismatch, "it was used for another request", nil)
-		e.State = rec.State
-		return false, e
+		return false, c.error(ErrFingerprintMismatch, "it was used for another request", nil)
 	}
 	return false, c.error(ErrCorrupt, fmt.Sprintf("the backend answered with the fact %d", res.Fact), nil)
+}
+
+// saw notes what the call has seen of the key, for its errors and events.
+func (c *Claim) saw(attempt int, state driver.State) {
+	c.attempt = attempt
+	c.state.Store(uint32(state))
 }
 
 // heldDetail says why a record may not be taken.
@@ -275,8 +279,8 @@ func (s *Store) abandon(ctx context.Context, c *Claim) {
 // inProgress is the error for a live claim elsewhere.
 func (c *Claim) inProgress(attempt int, age, leaseLeft time.Duration) error {
 	after := min(leaseLeft, max(100*time.Millisecond, age))
-	e := newError(ErrInProgress, c.store.label(c.key), fmt.Sprintf("retry after %v", after.Round(time.Millisecond)), nil)
-	e.Attempt, e.State = attempt, driver.Claimed
+	c.saw(attempt, driver.Claimed)
+	e := c.error(ErrInProgress, fmt.Sprintf("retry after %v", after.Round(time.Millisecond)), nil)
 	return &InProgressError{RetryAfter: after, LeaseLeft: leaseLeft, detail: e}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/idem-go/idem/driver"
@@ -25,6 +26,7 @@ type Claim struct {
 	takeover  bool
 	print     driver.Fingerprint // the record's
 	providers []driver.Provider  // the record's
+	state     atomic.Uint32      // the key's driver.State, as last seen
 	codec     string             // of the value to record, or recorded; "" is raw bytes
 	held      bool               // acquired; false beside ErrAlreadyDone and before
 	open      bool               // running without a claim (FailOpen)
@@ -201,9 +203,6 @@ func (c *Claim) leaseLost(cause error) error {
 // error builds an error about this claim.
 func (c *Claim) error(reason error, detail string, cause error) *Error {
 	e := newError(reason, c.store.label(c.key), detail, cause)
-	e.Attempt = c.attempt
-	if c.held {
-		e.State = driver.Claimed
-	}
+	e.Attempt, e.State = c.attempt, driver.State(c.state.Load()) //nolint:gosec // a State was stored
 	return e
 }

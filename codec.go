@@ -34,7 +34,8 @@ func (s *Store) encode(v any) (b []byte, err error) {
 
 // decode is the other direction. What was recorded as raw bytes (codec id "")
 // is offered to the codec.
-func (s *Store) decode(key string, raw []byte, codecID string, v any) error {
+func (s *Store) decode(c *Claim, raw []byte, v any) error {
+	codecID := c.codec
 	own := s.opts.Codec.ID()
 	var cause error
 	detail := ""
@@ -43,5 +44,5 @@ func (s *Store) decode(key string, raw []byte, codecID string, v any) error {
 	} else if cause = s.opts.Codec.Decode(raw, v); cause == nil {
 		return nil
 	}
-	return &DecodeError{Raw: raw, CodecID: codecID, detail: newError(ErrNotDecoded, s.label(key), detail, cause)}
+	return &DecodeError{Raw: raw, CodecID: codecID, detail: c.error(ErrNotDecoded, detail, cause)}
 }

@@ -165,7 +165,7 @@ func Do[T any](ctx context.Context, s *Store, key string, op func(context.Contex
 	case err != nil:
 		return zero, err
 	}
-	if err := s.decode(key, res.Value, c.codec, &value); err != nil {
+	if err := s.decode(c, res.Value, &value); err != nil {
 		return zero, err
 	}
 	return value, nil

@@ -7,11 +7,20 @@ import (
 	"github.com/idem-go/idem/driver"
 )
 
-// bothErrors is an error that matches two.
+// bothErrors is an error that matches two. The text ends with the first, whose
+// code it is.
 type bothErrors struct{ first, second error }
 
-func (e *bothErrors) Error() string   { return e.first.Error() + ": " + e.second.Error() }
+func (e *bothErrors) Error() string   { return e.second.Error() + ": " + e.first.Error() }
 func (e *bothErrors) Unwrap() []error { return []error{e.first, e.second} }
+
+// orNil avoids an interface that is not nil around a nil pointer.
+func orNil(e *Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
 
 // withCause returns err so that it also matches what ended ctx, if that has.
 func withCause(ctx context.Context, err error) error {

@@ -58,6 +58,7 @@ type lease struct {
 	renewing bool
 	lost     bool // the backend said so
 	settled  bool // nothing more may be written
+	told     bool // the observer knows that the lease is lost
 	timer    *time.Timer
 	stop     context.CancelCauseFunc // ends the operation's context; nil without one
 	window   context.Context         //nolint:containedctx // ends with the trust window; made by Context
@@ -127,18 +128,25 @@ func (c *Claim) next() time.Duration {
 
 // tick does what is due, and sets the timer for what comes next.
 func (c *Claim) tick() {
+	if c.advance(c.store.now()) {
+		c.store.observe(c.ctx, c, Event{Kind: EventLeaseLost, Err: c.leaseLost(nil)})
+	}
+}
+
+// advance is tick at the given time. It reports whether the trust window has
+// just ended, for the observer.
+func (c *Claim) advance(now time.Duration) (ended bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.settled || c.lost {
-		return
+		return false
 	}
-	now := c.store.now()
 	if !c.trustedAt(now) {
 		c.store.meeting.leave(c, leftFree)
 		if !c.open {
 			c.renewAt, c.endAt = 0, 0
 			c.endAll(c.leaseLost(nil))
-			return
+			return c.tell()
 		}
 		c.trusted.Store(math.MaxInt64) // there is no lease to lose
 	}
@@ -154,6 +162,15 @@ func (c *Claim) tick() {
 		go c.renew(ctx, quit, now)
 	}
 	c.timer.Reset(c.next() - now)
+	return false
+}
+
+// tell reports, once, that the observer is to be told of a lost lease. The
+// caller holds c.mu.
+func (c *Claim) tell() bool {
+	first := !c.told
+	c.told = true
+	return first
 }
 
 // renew sends one renewal, started at the given time.
@@ -179,11 +196,18 @@ func (c *Claim) renewed(started time.Duration, err error) Event {
 		return Event{}
 	case err == nil:
 		c.trust(started)
+		if c.told { // the trust window had ended, and nobody has taken over
+			c.window, c.endIt, c.told = nil, nil, false
+			c.store.meeting.run(c)
+		}
 		if c.renewAt > 0 {
 			c.renewAt = started + c.opts.renewEvery
 		}
 	case errors.Is(err, driver.ErrLeaseLost):
 		c.lose(err)
+		if !c.tell() {
+			return Event{}
+		}
 		return Event{Kind: EventLeaseLost, Err: err}
 	default:
 		if c.renewAt > 0 {

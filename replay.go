@@ -30,17 +30,17 @@ func (s *Store) replay(c *Claim, rec *driver.Record) (replay bool, err error) {
 		return false, c.error(ErrCorrupt, fmt.Sprintf("its body is of the unknown kind %d", out.Body), nil)
 	}
 	e := c.error(reason, "it was recorded without its value", nil)
-	e.State, e.Effect = rec.State, EffectEarlier
+	e.Effect = EffectEarlier
 	return true, e
 }
 
 // recordedError is the replay of a failure.
 func (s *Store) recordedError(c *Claim, rec *driver.Record) *RecordedError {
 	out := &rec.Outcome
-	e := newError(ErrRecordedFailure, s.label(c.key), out.Code, nil)
+	detail := out.Code
 	if out.Message != "" {
-		e.detail += ": " + strings.TrimSpace(out.Message)
+		detail += ": " + strings.TrimSpace(out.Message)
 	}
-	e.Attempt, e.State = rec.Attempt, rec.State
+	e := c.error(ErrRecordedFailure, detail, nil)
 	return &RecordedError{Code: out.Code, Message: out.Message, RecordedAt: rec.RecordedAt, detail: e, revived: s.opts.Errors[out.Code]}
 }

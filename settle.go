@@ -93,7 +93,7 @@ func (s *Store) settleSuccess(ctx context.Context, c *Claim, res Result, encodin
 func (s *Store) recordSuccess(ctx context.Context, c *Claim, res Result, encoding error) (Result, error) {
 	res.Token = c.ref.Token
 	out := driver.Outcome{Value: res.Value, Codec: c.codec, Recovered: res.Recovered}
-	var unkept error
+	var unkept *Error
 	switch {
 	case encoding != nil:
 		out.Value, out.Body = nil, driver.BodyNotEncoded
@@ -109,7 +109,7 @@ func (s *Store) recordSuccess(ctx context.Context, c *Claim, res Result, encodin
 	*p = driver.CompleteParams{Outcome: out, Retention: c.opts.retention}
 	if c.open {
 		s.settleOpen(ctx, c, p)
-		return res, unkept
+		return res, orNil(unkept)
 	}
 	err := s.complete(ctx, c, p)
 	switch {
@@ -118,12 +118,16 @@ func (s *Store) recordSuccess(ctx context.Context, c *Claim, res Result, encodin
 	case err != nil:
 		return res, s.notRecorded(ctx, c, err)
 	}
+	c.state.Store(uint32(driver.Succeeded))
+	if unkept != nil {
+		unkept.State = driver.Succeeded
+	}
 	kind := EventExecuted
 	if res.Recovered {
 		kind = EventRecovered
 	}
-	s.observe(ctx, c, Event{Kind: kind, Err: unkept})
-	return res, unkept
+	s.observe(ctx, c, Event{Kind: kind, Err: orNil(unkept)})
+	return res, orNil(unkept)
 }
 
 // settleFailure settles a claim whose operation returned err, or did not return
@@ -191,6 +195,7 @@ func (s *Store) recordFailure(ctx context.Context, c *Claim, out driver.Outcome,
 	case err != nil:
 		return s.notRecorded(ctx, c, err)
 	}
+	c.state.Store(uint32(driver.Failed))
 	kind := EventFailed
 	if out.Recovered {
 		kind = EventRecovered
@@ -221,10 +226,11 @@ func (s *Store) giveUp(ctx context.Context, c *Claim, p *driver.ReleaseParams) e
 		e.Effect = EffectUnknown
 		return e
 	}
-	kind := EventReleased
+	kind, state := EventReleased, driver.Released
 	if p.Held {
-		kind = EventHeld
+		kind, state = EventHeld, driver.Unknown
 	}
+	c.state.Store(uint32(state))
 	s.observe(ctx, c, Event{Kind: kind})
 	return nil
 }
@@ -248,7 +254,12 @@ func (s *Store) settled(c *Claim, err error, how left) {
 // lost is the error, and the event, for a lease that the store says is lost.
 func (s *Store) lost(ctx context.Context, c *Claim) error {
 	e := s.lostWith(c, nil)
-	s.observe(ctx, c, Event{Kind: EventLeaseLost, Err: e})
+	c.mu.Lock()
+	first := c.tell()
+	c.mu.Unlock()
+	if first {
+		s.observe(ctx, c, Event{Kind: EventLeaseLost, Err: e})
+	}
 	return e
 }
 

@@ -124,7 +124,7 @@ func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts
 	case err != nil:
 		return nil, err
 	case replay:
-		return c, newError(ErrAlreadyDone, s.label(key), "", nil)
+		return c, c.error(ErrAlreadyDone, "", nil)
 	}
 	return c, nil
 }

@@ -34,7 +34,7 @@ func (s *Store) wait(ctx context.Context, c *Claim, busy error) (bool, error) {
 		sig, err := s.nextSignal(limit, w, &poll)
 		switch {
 		case err != nil:
-			return false, stopWaiting(err, busy)
+			return false, stopWaiting(ctx, err, busy)
 		case sig == signalRefused:
 			return false, busy
 		case sig == signalTurn && s.meeting.runner(c) != nil:
@@ -78,8 +78,11 @@ func (s *Store) nextSignal(ctx context.Context, w *waiter, poll *poller) (signal
 }
 
 // stopWaiting is the error of a wait that ended without an answer.
-func stopWaiting(err, busy error) error {
-	if err == error(errWaited) { //nolint:errorlint // the very value is the mark
+func stopWaiting(ctx context.Context, err, busy error) error {
+	switch {
+	case ctx.Err() != nil:
+		return withCause(ctx, busy)
+	case err == error(errWaited): //nolint:errorlint // the very value is the mark
 		return busy
 	}
 	return &bothErrors{busy, err}

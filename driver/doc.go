@@ -106,6 +106,11 @@
 // parameter structs, or anything they point to, after it returned, and the
 // caller must not change what a result points to.
 //
+// # Errors
+//
+// Texts of errors contain no key, no value and no credential of the server: the
+// Store adds the key, as a digest if its user asks for that.
+//
 // # Wrappers
 //
 // A backend that wraps another one has a method Unwrap() Backend. [As] finds

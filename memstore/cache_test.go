@@ -195,6 +195,34 @@ func TestDeletionsHoldHoweverManyThereAre(t *testing.T) {
 	}
 }
 
+// The markers that had to go are those with the longest refusals.
+func TestADeletionHoldsThoughItsMarkerHadToGo(t *testing.T) {
+	t.Parallel()
+	inCacheBubble(t, &memstore.CacheOptions{MaxBytes: 5_000}, func(t *testing.T, c *memstore.Cache) {
+		del(t, c, "long", time.Hour)
+		for i := range 100 {
+			del(t, c, fmt.Sprintf("k%d", i), time.Second)
+		}
+		time.Sleep(time.Hour - time.Nanosecond)
+		put(t, c, copyOf("long", 1, 1, 1))
+		require.False(t, has(t, c, "long"))
+		time.Sleep(time.Nanosecond)
+		put(t, c, copyOf("long", 1, 1, 1))
+		require.True(t, has(t, c, "long"))
+	})
+}
+
+func TestMarkersThatAreOverDoNotPileUp(t *testing.T) {
+	t.Parallel()
+	inCacheBubble(t, nil, func(t *testing.T, c *memstore.Cache) {
+		for i := range 10_000 {
+			del(t, c, fmt.Sprintf("k%d", i%7000), time.Second)
+			time.Sleep(time.Millisecond)
+		}
+		require.Less(t, c.Stat().Bytes, int64(1000*250+1), "about the markers of one second")
+	})
+}
+
 func TestACacheDropsWhatIsOverThoughItIsNotFull(t *testing.T) {
 	t.Parallel()
 	inCacheBubble(t, &memstore.CacheOptions{MaxBytes: 4 << 20}, func(t *testing.T, c *memstore.Cache) {

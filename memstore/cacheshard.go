@@ -106,8 +106,7 @@ func (sh *cacheShard) delete(key string, refuse time.Duration) {
 	for !sh.evict(now, cost) {
 		oldest := sh.markers.oldest()
 		if oldest == nil {
-			sh.refuse(until)
-			return
+			return // a copy, which takes more than a marker, has no room either
 		}
 		sh.refuse(oldest.item.until)
 		sh.remove(oldest)

@@ -223,6 +223,7 @@ func TestAFingerprintIsComparedWithTheDigestOfItsKey(t *testing.T) {
 		{[]driver.Fingerprint{{}}, driver.InProgress},
 		{rotated(9, 1), driver.InProgress},
 		{rotated(1, 9), driver.Mismatch},
+		{append(print1("old", 9), print1("new", 1)...), driver.Mismatch},
 		{append(print1("old", 9), print1("old", 1)...), driver.InProgress},
 	} {
 		fact, err := claim(c.prints...)
@@ -244,8 +245,8 @@ func TestTheFirstFingerprintThatAcquiresIsStored(t *testing.T) {
 	release(t, b, ref, driver.ReleaseParams{})
 	ref = acquire(t, b, 3, withPrints(append(print1("k", 3), print1("old", 3)...)...))
 	release(t, b, ref, driver.ReleaseParams{})
-	acquire(t, b, 4)
-	require.Equal(t, print1("k", 3)[0], inspect(t, b, key).Fingerprint)
+	acquire(t, b, 4, withPrints(append(print1("new", 3), print1("k", 3)...)...))
+	require.Equal(t, print1("k", 3)[0], inspect(t, b, key).Fingerprint, "a rotation does not replace it")
 }
 
 func TestARecordInDoubtIsNotTakenWhenAWindowIsNearlyOver(t *testing.T) {
@@ -265,7 +266,8 @@ func TestARecordInDoubtIsNotTakenWhenAWindowIsNearlyOver(t *testing.T) {
 		"exactly enough is left":              {driver.ReleaseParams{Doubt: true}, with("card", time.Hour, 10*time.Minute), driver.TakenOver},
 		"too little is left":                  {driver.ReleaseParams{Doubt: true}, with("card", time.Hour, 11*time.Minute), driver.Held},
 		"too little is left of a held record": {driver.ReleaseParams{Held: true}, with("card", time.Hour, 11*time.Minute), driver.Held},
-		"a stored window is not replaced":     {driver.ReleaseParams{Doubt: true}, with("card", 9*time.Hour, 11*time.Minute), driver.Held},
+		"a longer window counts for nothing":  {driver.ReleaseParams{Doubt: true}, with("card", 9*time.Hour, 11*time.Minute), driver.Held},
+		"a shorter window counts for nothing": {driver.ReleaseParams{Doubt: true}, with("card", time.Minute, 9*time.Minute), driver.TakenOver},
 		"a new window is too short":           {driver.ReleaseParams{Doubt: true}, with("mail", time.Minute, 9*time.Minute), driver.Held},
 		"a new window begins now":             {driver.ReleaseParams{Doubt: true}, with("mail", 9*time.Minute, 9*time.Minute), driver.TakenOver},
 		"not in doubt":                        {driver.ReleaseParams{}, with("card", time.Hour, 11*time.Minute), driver.Acquired},
@@ -282,6 +284,9 @@ func TestARecordInDoubtIsNotTakenWhenAWindowIsNearlyOver(t *testing.T) {
 				require.Equal(t, c.want.String(), res.Fact.String())
 				stored := inspect(t, b, key).Providers
 				require.Equal(t, driver.Provider{Name: "card", Window: 20 * time.Minute, Elapsed: 10 * time.Minute}, stored[0])
+				for _, p := range stored[1:] {
+					require.Equal(t, driver.Provider{Name: "mail", Window: 9 * time.Minute}, p)
+				}
 			})
 		})
 	}

@@ -48,7 +48,10 @@ func TestWhatTheStoreHandsOutIsTheCallersOwn(t *testing.T) {
 		})
 		require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{Refs: []driver.ProviderRef{{Provider: "card", Ref: "1"}}}))
 		complete(t, b, ref, "value")
-		want := inspect(t, b, key)
+		want := *inspect(t, b, key)
+		want.Outcome.Value = []byte("value")
+		want.Refs = []driver.ProviderRef{{Provider: "card", Ref: "1"}}
+		want.Providers = []driver.Provider{{Name: "card", Window: time.Hour}}
 		spoil := func(rec *driver.Record) {
 			copy(rec.Outcome.Value, "XXXXX")
 			rec.Refs[0].Ref = "changed"
@@ -62,7 +65,7 @@ func TestWhatTheStoreHandsOutIsTheCallersOwn(t *testing.T) {
 		page, err := b.List(t.Context(), &driver.ListParams{})
 		require.NoError(t, err)
 		spoil(&page.Records[0])
-		require.Equal(t, want, inspect(t, b, key))
+		require.Equal(t, &want, inspect(t, b, key))
 	})
 }
 

@@ -52,8 +52,6 @@ func checkRetention(d time.Duration) error {
 	return nil
 }
 
-func checkRef(ref driver.Ref) error { return errors.Join(checkKey(ref.Key), checkOwner(ref.Owner)) }
-
 func checkClaim(p *driver.ClaimParams) error {
 	return errors.Join(checkKey(p.Key), checkOwner(p.Owner), checkLease(p.Lease), checkRetention(p.Retention))
 }

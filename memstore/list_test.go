@@ -66,6 +66,23 @@ func TestListShowsTheStatesAskedForAndNothingExpired(t *testing.T) {
 	})
 }
 
+// What has expired takes no room in a page.
+func TestAPageIsFullWhileThereIsMore(t *testing.T) {
+	t.Parallel()
+	inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+		fill(t, b, "a", 50)
+		time.Sleep(retention)
+		for i := range 20 {
+			acquire(t, b, i, forKey(fmt.Sprintf("b%d", i)))
+		}
+		require.Greater(t, b.Stat().Records, int64(20), "some of what has expired is still there")
+		res, err := b.List(t.Context(), &driver.ListParams{Limit: 10})
+		require.NoError(t, err)
+		require.Len(t, res.Records, 10)
+		require.Equal(t, driver.Claimed, res.Records[0].State)
+	})
+}
+
 func TestAPageIsOf100UnlessAskedOtherwise(t *testing.T) {
 	t.Parallel()
 	b := memstore.New(nil)

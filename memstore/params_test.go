@@ -54,16 +54,19 @@ func TestAZeroOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	b := memstore.New(nil)
 	ref, _ := settledRecord(t, b)
-	require.NoError(t, b.Reset(t.Context(), key, edit(ref.Token))) // whose record has no owner
+	require.NoError(t, b.Reset(t.Context(), key, edit(ref.Token))) // which leaves a record without an owner
 	before := inspect(t, b, key)
 	for method, err := range everyStep(t.Context(), b, driver.Ref{Key: key}) {
 		switch method {
-		case "Claim", "Renew", "Annotate", "Complete", "Release":
-			require.ErrorContains(t, err, "owner", method)
-			require.False(t, driver.NoEffect(err), method)
+		case "Claim":
+			require.ErrorContains(t, err, "owner")
+			require.False(t, driver.NoEffect(err), "it answers no question about the key")
+		case "Renew", "Annotate", "Complete", "Release":
+			require.ErrorIs(t, err, driver.ErrLeaseLost, method)
 		}
 	}
 	require.Equal(t, before.Token, inspect(t, b, key).Token)
+	require.Equal(t, driver.Released, inspect(t, b, key).State)
 }
 
 // C53: such a duration never means "for ever" or "over".

@@ -92,6 +92,32 @@ func TestAPurgeThatIsCancelledKeepsWhatItDid(t *testing.T) {
 	})
 }
 
+// A walk through the records steps over the place of another, and a sweep over
+// what a walk has removed.
+func TestAPurgeMeetsAnotherAndTheSweeps(t *testing.T) {
+	t.Parallel()
+	inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+		fill(t, b, "expired", 640)
+		time.Sleep(retention - time.Minute)
+		fill(t, b, "kept", 640)
+		time.Sleep(time.Minute)
+		var inner int64
+		res, err := b.Purge(t.Context(), &driver.PurgeParams{Batch: 1, Progress: func(sum int64) {
+			if sum == 300 {
+				res, err := b.Purge(t.Context(), &driver.PurgeParams{UnknownAfter: time.Nanosecond})
+				require.NoError(t, err)
+				inner = res.Purged
+			}
+		}})
+		require.NoError(t, err)
+		require.EqualValues(t, 640, b.Stat().Records)
+		require.Positive(t, inner)
+		require.EqualValues(t, 300, res.Purged, "the other one did the rest")
+		fill(t, b, "new", 640)
+		require.EqualValues(t, 2*640, b.Stat().Records)
+	})
+}
+
 // C23, C40. Nobody waits for a purge, two of them do not undo each other, and
 // what is claimed meanwhile stays.
 func TestPurgesAndClaimsRunSideBySide(t *testing.T) {

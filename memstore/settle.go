@@ -15,7 +15,7 @@ func (b *Backend) Renew(ctx context.Context, ref driver.Ref, p *driver.RenewPara
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(checkRef(ref), checkLease(p.Lease), checkRetention(p.Retention)); err != nil {
+	if err := errors.Join(checkKey(ref.Key), checkLease(p.Lease), checkRetention(p.Retention)); err != nil {
 		return err
 	}
 	sh := b.shard(ref.Key)
@@ -36,7 +36,7 @@ func (b *Backend) Annotate(ctx context.Context, ref driver.Ref, p *driver.Annota
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	if err := checkRef(ref); err != nil {
+	if err := checkKey(ref.Key); err != nil {
 		return err
 	}
 	sh := b.shard(ref.Key)
@@ -67,7 +67,7 @@ func (b *Backend) Complete(ctx context.Context, ref driver.Ref, p *driver.Comple
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(checkRef(ref), checkRetention(p.Retention)); err != nil {
+	if err := errors.Join(checkKey(ref.Key), checkRetention(p.Retention)); err != nil {
 		return err
 	}
 	outcome := cloneOutcome(&p.Outcome) // before the mutex: a value may be large
@@ -101,7 +101,7 @@ func (b *Backend) Release(ctx context.Context, ref driver.Ref, p *driver.Release
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(checkRef(ref), checkRelease(p)); err != nil {
+	if err := errors.Join(checkKey(ref.Key), checkRelease(p)); err != nil {
 		return err
 	}
 	sh := b.shard(ref.Key)
@@ -140,6 +140,8 @@ func (sh *shard) last(ref driver.Ref, now time.Time) (*record, error) {
 	switch {
 	case r == nil:
 		return nil, errLeaseLost("there is no record")
+	case ref.Owner == driver.Owner{}: // which is what a Reset leaves
+		return nil, errLeaseLost("the owner is zero")
 	case r.owner != ref.Owner:
 		return nil, errLeaseLost("another owner holds it, or nobody")
 	case r.token != ref.Token && ref.Token != 0:

@@ -89,6 +89,7 @@ func TestARepeatedCompleteDoesNotExtendTheRetention(t *testing.T) {
 	t.Parallel()
 	inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
 		ref := acquire(t, b, 1)
+		time.Sleep(lease) // C65: the retention counts from the completion
 		complete(t, b, ref, "v")
 		time.Sleep(retention - time.Nanosecond)
 		complete(t, b, ref, "v")
@@ -142,6 +143,19 @@ func TestReleaseLeavesWhatItsParametersSay(t *testing.T) {
 				require.ErrorIs(t, b.Complete(t.Context(), ref, success("v")), driver.ErrLeaseLost)
 			})
 		})
+	}
+}
+
+// The windows of an attempt that was not executed are those of the next one.
+func TestAReleaseOfWhatWasNotExecutedForgetsTheProviders(t *testing.T) {
+	t.Parallel()
+	for _, notExecuted := range []bool{false, true} {
+		b := memstore.New(nil)
+		ref := acquire(t, b, 1, func(p *driver.ClaimParams) {
+			p.Providers = []driver.ProviderWindow{{Name: "card", Window: time.Hour}}
+		})
+		release(t, b, ref, driver.ReleaseParams{NotExecuted: notExecuted})
+		require.Equal(t, notExecuted, len(inspect(t, b, key).Providers) == 0)
 	}
 }
 

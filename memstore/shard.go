@@ -101,7 +101,7 @@ func (sh *shard) sweep(now time.Time, looks int) (removed int) {
 func (sh *shard) makeRoom(looks int) (removed int) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	return sh.sweep(time.Now(), min(looks, len(sh.records)+1)) // + 1: the root
+	return sh.sweep(time.Now(), looks)
 }
 
 func (sh *shard) count() int64 {

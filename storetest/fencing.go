@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"strings"
+
 	"github.com/idem-go/idem/driver"
 )
 
@@ -89,8 +91,8 @@ func release(p driver.ReleaseParams) func(*subject, driver.Ref) error {
 }
 
 // isRelease and takesZero tell the attacks apart.
-func (a attack) isRelease() bool { return len(a.name) >= 7 && a.name[:7] == "Release" }
-func (a attack) takesZero() bool { return a.isRelease() || a.name[:3] == "Com" }
+func (a attack) isRelease() bool { return strings.HasPrefix(a.name, "Release") }
+func (a attack) takesZero() bool { return a.isRelease() || strings.HasPrefix(a.name, "Complete") }
 
 // fenced tries every attack with ref, and with its owner and Token 0.
 func (s *subject) fenced(ref driver.Ref, who string) {

@@ -106,8 +106,11 @@ func report(t *testing.T, tr *trial) {
 	if len(tr.failures) == 0 {
 		return
 	}
-	t.Errorf("broken rule %q\n%s\nthe rule:\n%s\nthe last calls:\n%s",
-		tr.rule.name, indent(strings.Join(tr.failures, "\n")), indent(tr.rule.text), indent(tr.trace.String()))
+	text := fmt.Sprintf("broken rule %q\n%s\nthe rule:\n%s", tr.rule.name, indent(strings.Join(tr.failures, "\n")), indent(tr.rule.text))
+	if calls := tr.trace.String(); calls != "" {
+		text += "\nthe last calls:\n" + indent(calls)
+	}
+	t.Error(text)
 }
 
 func indent(s string) string {

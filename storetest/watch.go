@@ -94,6 +94,7 @@ func watchEnds(t *trial) {
 		}
 		cancel()
 	}
+	t.lapse()
 	s.must(s.complete(ref, success("done")), "Complete")
 	ctx, cancel := context.WithCancel(t.ctx())
 	cancel()

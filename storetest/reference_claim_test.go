@@ -1,0 +1,284 @@
+package storetest_test
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/idem-go/idem/driver"
+)
+
+func (r *reference) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.ClaimResult, error) {
+	if err := r.usable(ctx, p.Key); err != nil {
+		return nil, err
+	}
+	if r.bug == panics {
+		panic("a backend that panics")
+	}
+	r.data.mu.Lock()
+	defer r.data.mu.Unlock()
+	if r.blockedFor(ctx, p) {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if rec, err := r.load(p.Key); err == nil && rec != nil {
+			return &driver.ClaimResult{Fact: driver.InProgress, Record: r.show(p.Key, rec)}, nil
+		}
+	}
+	rec, err := r.load(p.Key)
+	if err != nil {
+		return nil, err
+	}
+	if r.between != nil || r.bug == readThenWrite {
+		rec = r.gap(p, rec)
+		if r.bug != readThenWrite {
+			rec, err = r.load(p.Key)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	fact, err := r.decide(rec, p)
+	if err != nil {
+		return nil, err
+	}
+	if (fact == driver.Acquired || fact == driver.TakenOver) && !(rec != nil && r.own(rec, p)) {
+		rec = r.take(rec, p)
+		fact = driver.Acquired
+		if rec.Doubt {
+			fact = driver.TakenOver
+		}
+		r.save(p.Key, rec)
+	}
+	if r.bug == refusedSetsPrint && fact == driver.InProgress && rec.Print.IsZero() && len(p.Fingerprints) > 0 {
+		rec.Print = p.Fingerprints[0]
+		r.save(p.Key, rec)
+	}
+	r.extend(p.Key, rec)
+	res := &driver.ClaimResult{Fact: fact, Record: r.show(p.Key, rec)}
+	if r.bug == claimLosesOutcome {
+		res.Record.Outcome = driver.Outcome{}
+	}
+	return res, r.lie(ctx)
+}
+
+// gap lets others in between a read and the write.
+func (r *reference) gap(p *driver.ClaimParams, rec *stored) *stored {
+	r.data.mu.Unlock()
+	if r.between != nil {
+		r.between()
+	} else {
+		time.Sleep(time.Millisecond) // in a bubble: until all others have read
+	}
+	r.data.mu.Lock()
+	return rec
+}
+
+// blockedFor waits while another transaction holds the record.
+func (r *reference) blockedFor(ctx context.Context, p *driver.ClaimParams) bool {
+	limit := time.Now().Add(p.LockWait)
+	for r.data.blocked[p.Key] && r.bug != waitIgnored {
+		if time.Now().After(limit) && r.bug != waitUnbounded || ctx.Err() != nil && r.bug != waitIgnoresContext {
+			return true
+		}
+		r.data.mu.Unlock()
+		time.Sleep(10 * time.Millisecond) // in a bubble
+		r.data.mu.Lock()
+		if r.bug == waitUnbounded && time.Now().After(limit.Add(time.Hour)) || r.bug == waitIgnoresContext && time.Now().After(limit.Add(p.LockWait)) {
+			return false
+		}
+	}
+	return false
+}
+
+// own reports whether the current claim is p's.
+func (r *reference) own(rec *stored, p *driver.ClaimParams) bool {
+	return rec.Owner == p.Owner && !rec.Settled && !rec.done()
+}
+
+// decide is the order of Claim.
+func (r *reference) decide(rec *stored, p *driver.ClaimParams) (driver.Fact, error) {
+	if rec == nil {
+		if p.Take.Has(driver.TakeAbsent) || r.bug == takeAbsentAlways {
+			return driver.Acquired, nil
+		}
+		return 0, driver.ErrNotFound
+	}
+	now := time.Now()
+	if !r.comparesLate(rec, now) {
+		if fact, err := r.compare(rec, p); fact != 0 || err != nil {
+			return fact, err
+		}
+	}
+	if rec.done() {
+		if r.bug == outcomeNotFound {
+			return driver.InProgress, nil
+		}
+		return driver.Completed, nil
+	}
+	if fact, err, ok := r.owned(rec, p); ok {
+		return fact, err
+	}
+	if p.ExpectToken != 0 && p.ExpectToken != rec.Token && r.bug != expectIgnored {
+		return 0, driver.ErrConflict
+	}
+	if rec.State == "claimed" && !rec.ended(now) && r.bug != takesLive {
+		return driver.InProgress, nil
+	}
+	if r.mayTake(rec, p, now) {
+		return driver.Acquired, nil // the doubt is known after the taking
+	}
+	if rec.State == "released" && !rec.Doubt && r.bug != releasedIsHeld {
+		return 0, driver.ErrConflict
+	}
+	return driver.Held, nil
+}
+
+// comparesLate is for the bugs that look at the fingerprint after other things.
+func (r *reference) comparesLate(rec *stored, now time.Time) bool {
+	switch r.bug {
+	case printAfterReplay:
+		return rec.done()
+	case printIgnoredOnTakeover:
+		return rec.ended(now)
+	case printIgnoredOnReleased:
+		return rec.State == "released"
+	}
+	return false
+}
+
+func (r *reference) compare(rec *stored, p *driver.ClaimParams) (driver.Fact, error) {
+	if len(p.Fingerprints) == 0 || rec.Print.IsZero() {
+		return 0, nil
+	}
+	given := p.Fingerprints
+	if r.bug == onlyFirstPrint {
+		given = given[:1]
+	}
+	for _, fp := range given {
+		if fp == rec.Print {
+			return 0, nil
+		}
+		if fp.KeyID == rec.Print.KeyID {
+			return driver.Mismatch, nil
+		}
+	}
+	switch r.bug {
+	case unknownKeyIsEqual:
+		return 0, nil
+	case unknownKeyIsMismatch:
+		return driver.Mismatch, nil
+	}
+	return 0, driver.ErrCorrupt
+}
+
+// owned answers a claim by the record's last owner.
+func (r *reference) owned(rec *stored, p *driver.ClaimParams) (driver.Fact, error, bool) {
+	if rec.Owner != p.Owner {
+		return 0, nil, false
+	}
+	if rec.Settled {
+		if r.bug == lateCopyAccepted {
+			return 0, nil, false
+		}
+		return 0, driver.ErrLeaseLost, true
+	}
+	switch r.bug {
+	case ownClaimRefused:
+		return 0, nil, false
+	case ownClaimExtends:
+		ends := time.Now().Add(p.Lease)
+		rec.LeaseEnds = &ends
+		r.save(p.Key, rec)
+	case ownClaimExpects:
+		if p.ExpectToken != 0 && p.ExpectToken != rec.Token {
+			return 0, driver.ErrConflict, true
+		}
+	case ownClaimCounts:
+		rec.Attempt++
+		r.save(p.Key, rec)
+	}
+	if rec.Doubt && r.bug != ownTakeoverIsFresh {
+		return driver.TakenOver, nil, true
+	}
+	return driver.Acquired, nil, true
+}
+
+func (r *reference) mayTake(rec *stored, p *driver.ClaimParams, now time.Time) bool {
+	unknown := rec.unknown(now) || r.bug == takesLive
+	var need driver.Take
+	switch {
+	case rec.Held && r.bug != heldIsUnknown:
+		need = driver.TakeHeld
+	case unknown && r.bug == unknownIsReleased:
+		need = driver.TakeReleased
+	case unknown:
+		need = driver.TakeUnknown
+	case rec.Doubt && r.bug != doubtIgnored:
+		need = driver.TakeDoubtful
+	default:
+		need = driver.TakeReleased
+	}
+	if !p.Take.Has(need) {
+		return false
+	}
+	if p.MinWindow <= 0 || !unknown && !rec.Doubt && r.bug != windowWithoutDoubt {
+		return true
+	}
+	return r.windowLeft(rec, p, now)
+}
+
+func (r *reference) windowLeft(rec *stored, p *driver.ClaimParams, now time.Time) bool {
+	if r.bug == windowIgnored {
+		return true
+	}
+	for i, w := range rec.Providers {
+		if w.Window-now.Sub(w.Since) < p.MinWindow && (r.bug != onlyFirstWindow || i == 0) {
+			return false
+		}
+	}
+	if r.bug == newWindowIgnored {
+		return true
+	}
+	for _, w := range p.Providers {
+		known := slices.ContainsFunc(rec.Providers, func(x window) bool { return x.Name == w.Name })
+		if !known && w.Window < p.MinWindow {
+			return false
+		}
+	}
+	return true
+}
+
+// take gives the key to p.
+func (r *reference) take(rec *stored, p *driver.ClaimParams) *stored {
+	now := time.Now()
+	if rec == nil {
+		rec = &stored{Format: 1, Token: r.next(nil)}
+	} else {
+		if r.bug != tokenKeptOnRelease || rec.State != "released" {
+			rec.Token = r.next(rec)
+		}
+		rec.Doubt = rec.Doubt || rec.unknown(now) && r.bug != takeoverNotInDoubt && r.bug != unknownIsReleased || r.bug == releasedInDoubt
+	}
+	ends := now.Add(p.Lease)
+	rec.State, rec.Owner, rec.Settled, rec.LeaseEnds, rec.ClaimedAt, rec.KeptUntil = "claimed", p.Owner, false, &ends, now, nil
+	rec.Attempt++
+	if r.bug == unknownExpires || r.bug == retentionFromClaim || r.bug == claimsRetention {
+		until := now.Add(p.Retention)
+		rec.KeptUntil = &until
+	}
+	if rec.Print.IsZero() && len(p.Fingerprints) > 0 && (rec.Attempt == 1 || r.bug != printOfFirstOnly) {
+		rec.Print = p.Fingerprints[0]
+	}
+	for _, w := range p.Providers {
+		i := slices.IndexFunc(rec.Providers, func(x window) bool { return x.Name == w.Name })
+		switch {
+		case i < 0:
+			rec.Providers = append(rec.Providers, window{w.Name, w.Window, now})
+		case r.bug == windowRestarts:
+			rec.Providers[i] = window{w.Name, w.Window, now}
+		}
+	}
+	r.mistake(rec, p)
+	return rec
+}

@@ -1,0 +1,242 @@
+package storetest_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/idem-go/idem/driver"
+)
+
+// full is a reference with every optional interface.
+type full struct{ *reference }
+
+func (r full) Unwrap() driver.Backend { return r.reference }
+
+func (r full) DefaultRetention() time.Duration {
+	if r.bug == retainerZero {
+		return 0
+	}
+	return time.Hour
+}
+
+func (r full) Check(context.Context) error {
+	if r.bug == checkerMute {
+		return &driver.Finding{Severity: driver.Warn}
+	}
+	return &driver.Finding{Severity: driver.Warn, Code: "memory", Remedy: "do not use it for anything but tests"}
+}
+
+func (r full) Watch(ctx context.Context, key string) (<-chan struct{}, error) {
+	r.data.mu.Lock()
+	defer r.data.mu.Unlock()
+	woken, hints := make(chan struct{}), make(chan struct{})
+	if r.data.watches[key] == nil {
+		r.data.watches[key] = map[chan struct{}]bool{}
+	}
+	r.data.watches[key][woken] = true
+	go func() {
+		defer close(hints)
+		select {
+		case <-woken:
+		case <-ctx.Done():
+			r.data.mu.Lock()
+			defer r.data.mu.Unlock()
+			if r.bug != watchesNeverEnd {
+				delete(r.data.watches[key], woken)
+			}
+		}
+	}()
+	return hints, nil
+}
+
+func (r full) Redact(_ context.Context, key string, p *driver.EditParams) error {
+	return r.edit(key, p, func(rec *stored) error {
+		if !rec.done() {
+			return driver.ErrConflict
+		}
+		if rec.Outcome.Body == driver.BodyRedacted && r.bug != redactCounts {
+			return errNothing
+		}
+		rec.Revision++
+		o := driver.Outcome{Failed: rec.Outcome.Failed, Code: rec.Outcome.Code, Body: driver.BodyRedacted}
+		switch r.bug {
+		case redactKeepsMessage:
+			o.Message = rec.Outcome.Message
+		case redactKeepsValue:
+			o.Value = rec.Outcome.Value
+		case redactDropsCode:
+			o.Code = ""
+		}
+		rec.Outcome, rec.Refs = &o, nil
+		return nil
+	})
+}
+
+func (r full) Reset(_ context.Context, key string, p *driver.EditParams) error {
+	return r.edit(key, p, func(rec *stored) error {
+		if rec.State == "claimed" && !rec.ended(time.Now()) && r.bug != resetTakesLive {
+			return driver.ErrConflict
+		}
+		if r.bug == resetOnlyCompleted && !rec.done() {
+			return driver.ErrConflict
+		}
+		rec.State, rec.Settled, rec.LeaseEnds, rec.Outcome, rec.Revision = "released", true, nil, nil, 0
+		rec.Doubt, rec.Held, rec.RecordedAt = rec.Doubt && r.bug == resetKeepsDoubt, false, time.Time{}
+		rec.KeptUntil = r.keep(time.Now(), p.Retention)
+		if r.bug == resetForgetsAttempts {
+			rec.Attempt = 0
+		}
+		if r.bug != resetKeepsOwner {
+			rec.Owner = driver.Owner{}
+		}
+		if r.bug != resetKeepsToken {
+			rec.Token = r.next(rec)
+		}
+		return nil
+	})
+}
+
+func (r full) edit(key string, p *driver.EditParams, f func(*stored) error) error {
+	r.data.mu.Lock()
+	defer r.data.mu.Unlock()
+	rec, err := r.load(key)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		return driver.ErrNotFound
+	}
+	if rec.Token != p.Token && r.bug != editBlind {
+		return driver.ErrConflict
+	}
+	if err := f(rec); err != nil {
+		if err == errNothing { //nolint:errorlint // never wrapped
+			return nil
+		}
+		return err
+	}
+	r.audit(rec, &p.Audit, time.Now())
+	r.save(key, rec)
+	if r.bug == editAllKeys {
+		for other := range r.data.records {
+			r.save(other, rec)
+		}
+	}
+	return nil
+}
+
+func (r full) List(_ context.Context, p *driver.ListParams) (*driver.ListResult, error) {
+	r.data.mu.Lock()
+	defer r.data.mu.Unlock()
+	limit := p.Limit
+	if limit == 0 {
+		limit = 100
+	}
+	if r.bug == listLimitIgnored {
+		limit = 1 << 30
+	}
+	out := &driver.ListResult{}
+	for _, key := range slices.Sorted(maps.Keys(r.data.records)) {
+		if key <= p.After && p.After != "" && (r.bug != listRepeats || key < p.After) || !r.matches(key, p.Prefix) {
+			continue
+		}
+		rec, err := r.load(key)
+		if err != nil || rec == nil && r.bug != listsExpired {
+			continue
+		}
+		if rec == nil {
+			rec = &stored{State: "released"}
+		}
+		shown := r.show(key, rec)
+		if r.bug == listStored && rec.State == "claimed" {
+			shown.State = driver.Claimed
+		}
+		if len(p.States) > 0 && !slices.Contains(p.States, shown.State) {
+			continue
+		}
+		if len(out.Records) == limit {
+			out.Next = out.Records[limit-1].Key
+			return out, nil
+		}
+		if r.bug == listExtends && rec.KeptUntil != nil {
+			later := rec.KeptUntil.Add(time.Hour)
+			rec.KeptUntil = &later
+			r.save(key, rec)
+		}
+		if r.bug != listShowsValue {
+			shown.Outcome.Value = nil
+		}
+		if r.bug == listDropsRefs {
+			shown.Refs = nil
+		}
+		out.Records = append(out.Records, shown)
+	}
+	return out, nil
+}
+
+func (r full) matches(key, prefix string) bool {
+	if r.bug == listPrefixIsPattern {
+		prefix = strings.TrimRight(prefix, "%*_?")
+	}
+	return strings.HasPrefix(key, prefix)
+}
+
+func (r full) Purge(ctx context.Context, p *driver.PurgeParams) (*driver.PurgeResult, error) {
+	res := &driver.PurgeResult{}
+	batch := p.Batch
+	if batch == 0 {
+		batch = 100
+	}
+	if r.bug == purgeGiant {
+		batch = 1 << 30
+	}
+	for {
+		if err := ctx.Err(); err != nil && r.bug != purgeForgetsSum {
+			return res, err
+		} else if err != nil {
+			return nil, err
+		}
+		n := r.purgeStep(batch, p.UnknownAfter)
+		if n == 0 {
+			return res, nil
+		}
+		res.Purged += n
+		if p.Progress != nil {
+			p.Progress(res.Purged)
+		}
+	}
+}
+
+func (r full) purgeStep(batch int, unknownAfter time.Duration) (n int64) {
+	r.data.mu.Lock()
+	defer r.data.mu.Unlock()
+	now := time.Now()
+	for key := range r.data.records {
+		rec, err := r.load(key)
+		expired := err == nil && rec == nil
+		if err != nil && r.bug == purgeTakesGarbage {
+			expired = true
+		}
+		if rec != nil && rec.unknown(now) {
+			age := now.Sub(rec.ChangedAt)
+			if r.bug == purgeByClaimTime {
+				age = now.Sub(rec.ClaimedAt)
+			}
+			expired = unknownAfter > 0 && age > unknownAfter && r.bug != purgeUnknownIgnored || unknownAfter == 0 && r.bug == purgeTakesUnknown
+		}
+		if rec != nil && r.bug == purgeTakesReleased && rec.State == "released" {
+			expired = true
+		}
+		if !expired {
+			continue
+		}
+		delete(r.data.records, key)
+		if n++; n == int64(batch) {
+			return n
+		}
+	}
+	return n
+}
