@@ -71,14 +71,14 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 		return s.adminError(ctx, c, "", err)
 	}
 	rec := &res.Record
-	c.saw(rec.Attempt, rec.State)
+	c.saw(rec.Attempt, rec.Token, rec.State)
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
 		c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner, Token: rec.Token}
 		c.held = true
 		return s.resolve(ctx, c, r)
 	case driver.InProgress:
-		return c.inProgress(rec.Attempt, rec.ClaimAge, rec.LeaseLeft)
+		return c.inProgress(rec.ClaimAge, rec.LeaseLeft)
 	case driver.Completed, driver.Held, driver.Mismatch:
 	}
 	return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)
@@ -141,7 +141,7 @@ func (s *Store) edit(ctx context.Context, key string, token uint64, why string, 
 	defer s.running.leave()
 	editor, ok := driver.As[driver.Editor](s.b)
 	if !ok {
-		return fmt.Errorf("idem: the backend cannot edit records: %w", errors.ErrUnsupported)
+		return c.error(ErrInvalidOption, "the backend cannot edit records", errors.ErrUnsupported)
 	}
 	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout}
 	defer bound.end()
@@ -181,7 +181,7 @@ func (s *Store) adminError(ctx context.Context, c *Claim, detail string, err err
 	if errors.Is(err, driver.ErrLeaseLost) { // of a claim made by Resolve
 		return c.error(ErrConflict, detail, mask(err))
 	}
-	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt} {
+	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt, ErrInvalidKey} {
 		if errors.Is(err, reason) {
 			return c.error(reason, detail, mask(err))
 		}

@@ -33,17 +33,12 @@ type call struct {
 // begin validates a call, before anything else happens, and counts it as
 // running. The caller must leave s.running if it returns no error.
 func (s *Store) begin(ctx context.Context, key string, opts []ExecuteOption) (*Claim, error) {
-	if err := s.checkKey(key); err != nil {
+	c := &Claim{call: call{store: s, ctx: ctx, opts: s.call}}
+	if err := c.opts.apply(opts); err != nil {
 		return nil, err
 	}
-	c := &Claim{call: call{store: s, ctx: ctx, opts: s.call}}
-	for _, o := range opts {
-		if o == nil {
-			return nil, invalidOption("an ExecuteOption is nil")
-		}
-		if err := o(&c.opts); err != nil {
-			return nil, err
-		}
+	if err := s.checkKey(key); err != nil {
+		return nil, err
 	}
 	every, err := renewal(c.opts.lease, s.opts.RenewEvery)
 	if err != nil {
@@ -77,7 +72,7 @@ func (s *Store) acquire(ctx context.Context, c *Claim) (replay bool, err error) 
 	if mayWait && errors.Is(err, ErrInProgress) {
 		replay, err = s.wait(ctx, c, err)
 	}
-	if err != nil || replay {
+	if replay || err != nil && !s.failsOpen(ctx, c, err) {
 		s.observeAnswer(ctx, c, replay, err)
 	}
 	return replay, err
@@ -87,7 +82,7 @@ func (s *Store) acquire(ctx context.Context, c *Claim) (replay bool, err error) 
 // context, or nil.
 func (c *Claim) runsIn(ctx context.Context) *Claim {
 	for r, ok := ClaimFrom(ctx); ok; r, ok = ClaimFrom(r.ctx) {
-		if r.store == c.store && r.stored == c.stored {
+		if r.store.meeting == c.store.meeting && r.stored == c.stored {
 			return r
 		}
 	}
@@ -98,7 +93,8 @@ func (c *Claim) runsIn(ctx context.Context) *Claim {
 func (s *Store) busyHere(c, r *Claim) error {
 	now := s.now()
 	age, leaseLeft := now-r.claimed, time.Duration(r.trusted.Load())-now
-	return c.inProgress(r.attempt, age, max(leaseLeft, time.Millisecond))
+	c.saw(r.attempt, r.ref.Token, driver.Claimed)
+	return c.inProgress(age, max(leaseLeft, time.Millisecond))
 }
 
 // meets is the answer to c while r runs its key in this process; the backend is
@@ -108,10 +104,10 @@ func (s *Store) meets(c, r *Claim) error {
 	case equal:
 		return s.busyHere(c, r)
 	case !known:
-		c.saw(r.attempt, driver.Claimed)
+		c.saw(r.attempt, r.ref.Token, driver.Claimed)
 		return c.error(ErrCorrupt, fmt.Sprintf("its fingerprint was made with the key %q, which is not among FingerprintKeys", r.print.KeyID), nil)
 	}
-	c.saw(r.attempt, driver.Claimed)
+	c.saw(r.attempt, r.ref.Token, driver.Claimed)
 	return c.error(ErrFingerprintMismatch, "it was used for another request", nil)
 }
 
@@ -126,17 +122,17 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 		return false, s.claimError(ctx, c, err)
 	}
 	rec := &res.Record
-	c.saw(rec.Attempt, rec.State)
-	if rec.Token == 0 {
-		return false, c.error(ErrCorrupt, "the backend answered without a token", nil)
-	}
+	c.saw(rec.Attempt, rec.Token, rec.State)
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
+		if rec.Token == 0 {
+			return false, c.error(ErrCorrupt, "the backend granted a claim without a token", nil)
+		}
 		return false, s.acquired(ctx, c, rec, started)
 	case driver.Completed:
 		return s.replay(c, rec)
 	case driver.InProgress:
-		return false, c.inProgress(rec.Attempt, rec.ClaimAge, rec.LeaseLeft)
+		return false, c.inProgress(rec.ClaimAge, rec.LeaseLeft)
 	case driver.Held:
 		return false, c.error(ErrOutcomeUnknown, heldDetail(rec), nil)
 	case driver.Mismatch:
@@ -146,8 +142,8 @@ func (s *Store) ask(ctx context.Context, c *Claim) (replay bool, err error) {
 }
 
 // saw notes what the call has seen of the key, for its errors and events.
-func (c *Claim) saw(attempt int, state driver.State) {
-	c.attempt = attempt
+func (c *Claim) saw(attempt int, token uint64, state driver.State) {
+	c.attempt, c.found = attempt, token
 	c.state.Store(uint32(state))
 }
 
@@ -276,10 +272,14 @@ func (s *Store) abandon(ctx context.Context, c *Claim) {
 	}()
 }
 
-// inProgress is the error for a live claim elsewhere.
-func (c *Claim) inProgress(attempt int, age, leaseLeft time.Duration) error {
-	after := min(leaseLeft, max(100*time.Millisecond, age))
-	c.saw(attempt, driver.Claimed)
+// inProgress is the error for a live claim elsewhere. leaseLeft is not positive
+// if the backend does not know it, because a transaction holds the record.
+func (c *Claim) inProgress(age, leaseLeft time.Duration) error {
+	after := max(100*time.Millisecond, age)
+	if leaseLeft > 0 {
+		after = min(after, leaseLeft)
+	}
+	c.state.Store(uint32(driver.Claimed))
 	e := c.error(ErrInProgress, fmt.Sprintf("retry after %v", after.Round(time.Millisecond)), nil)
 	return &InProgressError{RetryAfter: after, LeaseLeft: leaseLeft, detail: e}
 }

@@ -22,12 +22,14 @@ type Claim struct {
 	lease // how long the answer may be trusted
 
 	ref       driver.Ref
-	attempt   int
+	attempt   int    // of the claim, or of the record that was found
+	found     uint64 // token of the record that was found
 	takeover  bool
 	print     driver.Fingerprint // the record's
 	providers []driver.Provider  // the record's
 	state     atomic.Uint32      // the key's driver.State, as last seen
 	codec     string             // of the value to record, or recorded; "" is raw bytes
+	began     atomic.Bool        // the operation has begun, or the caller of Store.Claim may have
 	held      bool               // acquired; false beside ErrAlreadyDone and before
 	open      bool               // running without a claim (FailOpen)
 
@@ -89,8 +91,9 @@ func (c *Claim) Remaining() time.Duration {
 
 // Context returns a context that ends, with cause [ErrLeaseLost], when the
 // trust window does, and at once if the claim is not held. Renewals move its
-// end. Settling the claim does not end it. The caller must call the
-// CancelFunc.
+// end. With WithProvider it also ends, with cause [ErrMaxRun], with the shortest
+// provider's window. Settling the claim does not end it. The caller must call
+// the CancelFunc.
 func (c *Claim) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(context.WithValue(parent, claimKey{}, c))
 	if c.open {
@@ -107,7 +110,11 @@ func (c *Claim) leaseContext() context.Context {
 	defer c.mu.Unlock()
 	if c.window == nil {
 		c.window, c.endIt = context.WithCancelCause(context.WithoutCancel(c.ctx))
-		if !c.settled && c.Remaining() == 0 {
+		switch {
+		case c.settled:
+		case c.over != nil:
+			c.endIt(c.over)
+		case c.Remaining() == 0:
 			c.endIt(c.leaseLost(nil))
 		}
 	}
@@ -142,7 +149,7 @@ func (c *Claim) Renew(ctx context.Context) error {
 // the operation without a claim, and [ErrInvalidOption] for an empty name or
 // reference, or one longer than 128 bytes or 4 KiB.
 func (c *Claim) SaveRef(ctx context.Context, provider, ref string) error {
-	if len(provider) > maxProviderLen || checkText(provider) != "" || ref == "" || len(ref) > maxMessage {
+	if len(provider) > maxProviderLen || checkText(provider) != "" || len(ref) > maxMessage || checkText(ref) != "" {
 		return invalidOption("SaveRef(%q): the provider's name or the reference is empty, too long, or has forbidden characters", provider)
 	}
 	if err := c.usable(); err != nil {
@@ -168,7 +175,9 @@ func (c *Claim) usable() error {
 	defer c.mu.Unlock()
 	switch {
 	case c.open:
-		return c.error(ErrUnavailable, "running without a claim, because the store was unavailable", nil)
+		e := c.error(ErrUnavailable, "the operation runs without a claim, because the store was unavailable", nil)
+		e.Effect = EffectUnknown // it is running
+		return e
 	case c.lost:
 		return c.leaseLost(nil)
 	case !c.held || c.settled:
@@ -203,6 +212,9 @@ func (c *Claim) leaseLost(cause error) error {
 // error builds an error about this claim.
 func (c *Claim) error(reason error, detail string, cause error) *Error {
 	e := newError(reason, c.store.label(c.key), detail, cause)
+	if e.Effect == EffectRan && !c.began.Load() {
+		e.Effect = EffectUnknown // a recovery ran, and not the operation
+	}
 	e.Attempt, e.State = c.attempt, driver.State(c.state.Load()) //nolint:gosec // a State was stored
 	return e
 }

@@ -41,8 +41,18 @@ func (s *Store) decode(c *Claim, raw []byte, v any) error {
 	detail := ""
 	if codecID != "" && codecID != own {
 		detail = fmt.Sprintf("it was encoded by codec %q, this Store has %q", codecID, own)
-	} else if cause = s.opts.Codec.Decode(raw, v); cause == nil {
+	} else if cause = s.tryDecode(raw, v); cause == nil {
 		return nil
 	}
 	return &DecodeError{Raw: raw, CodecID: codecID, detail: c.error(ErrNotDecoded, detail, cause)}
+}
+
+// tryDecode calls the Store's codec; one that panics has not decoded.
+func (s *Store) tryDecode(raw []byte, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("codec %q panicked: %v", s.opts.Codec.ID(), p)
+		}
+	}()
+	return s.opts.Codec.Decode(raw, v)
 }

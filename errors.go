@@ -267,7 +267,8 @@ type InProgressError struct {
 	// RetryAfter is when to call again: min(LeaseLeft, max(100 ms, time since
 	// the claim)).
 	RetryAfter time.Duration
-	// LeaseLeft is when, at the latest, the key is settled or claimable.
+	// LeaseLeft is when, at the latest, the key is settled or claimable; 0 if
+	// the store does not know, because a transaction holds the record.
 	LeaseLeft time.Duration
 
 	detail *Error

@@ -56,9 +56,10 @@ type lease struct {
 	renewAt  time.Duration // 0: no renewal is planned
 	endAt    time.Duration // 0: the run is not bounded, or has ended
 	renewing bool
-	lost     bool // the backend said so
-	settled  bool // nothing more may be written
-	told     bool // the observer knows that the lease is lost
+	lost     bool  // the backend said so
+	settled  bool  // nothing more may be written
+	told     bool  // the observer knows that the lease is lost
+	over     error // the provider's window has ended; of a claim from Store.Claim
 	timer    *time.Timer
 	stop     context.CancelCauseFunc // ends the operation's context; nil without one
 	window   context.Context         //nolint:containedctx // ends with the trust window; made by Context
@@ -85,12 +86,15 @@ func (c *Claim) trustedAt(now time.Duration) bool { return now < time.Duration(c
 func (c *Claim) keep(stop context.CancelCauseFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if stop != nil {
+	switch {
+	case stop != nil:
 		c.stop = stop
 		c.endAt = c.claimed + c.runFor()
 		if !c.open {
 			c.renewAt = c.claimed + c.opts.renewEvery
 		}
+	case c.opts.window > 0:
+		c.endAt = c.claimed + c.opts.window
 	}
 	now := c.store.now()
 	c.timer = time.AfterFunc(c.next()-now, c.tick)
@@ -108,7 +112,7 @@ func (c *Claim) runFor() time.Duration {
 
 // ranTooLong is the cause with which the operation's context ends.
 func (c *Claim) ranTooLong() error {
-	if c.runFor() < c.opts.maxRun {
+	if c.runFor() < c.opts.maxRun || c.stop == nil {
 		return c.error(ErrMaxRun, fmt.Sprintf("the provider's window ended %v after the claim", c.opts.window), nil)
 	}
 	return c.error(ErrMaxRun, fmt.Sprintf("MaxRun is %v", c.opts.maxRun), nil)
@@ -152,7 +156,7 @@ func (c *Claim) advance(now time.Duration) (ended bool) {
 	}
 	if c.endAt > 0 && now >= c.endAt {
 		c.renewAt, c.endAt = 0, 0
-		c.stop(c.ranTooLong())
+		c.endRun(c.ranTooLong())
 	}
 	if c.renewAt > 0 && now >= c.renewAt && !c.renewing {
 		c.renewing = true
@@ -237,6 +241,19 @@ func (c *Claim) lose(err error) {
 		c.timer.Stop()
 	}
 	c.store.meeting.leave(c, leftFree)
+}
+
+// endRun ends the operation's context, or that of a claim whose caller runs it.
+// The caller holds c.mu.
+func (c *Claim) endRun(cause error) {
+	if c.stop != nil {
+		c.stop(cause)
+		return
+	}
+	c.over = cause
+	if c.endIt != nil {
+		c.endIt(cause)
+	}
 }
 
 // endAll ends every context that depends on the lease. The caller holds c.mu.

@@ -202,7 +202,10 @@ func logEvent(ctx context.Context, l *slog.Logger, level slog.Level, e Event, ha
 func (s *Store) observe(ctx context.Context, c *Claim, e Event) {
 	e.Namespace, e.Key = s.opts.Namespace, c.key
 	if e.Attempt == 0 {
-		e.Attempt, e.Token = c.attempt, c.ref.Token
+		e.Attempt = c.attempt
+	}
+	if e.Token == 0 {
+		e.Token = max(c.ref.Token, c.found)
 	}
 	e.StoreTime, e.OpTime, e.Waited = time.Duration(c.storeTime.Load()), time.Duration(c.opTime.Load()), time.Duration(c.waited.Load())
 	s.observer.Observe(ctx, e)
@@ -211,7 +214,7 @@ func (s *Store) observe(ctx context.Context, c *Claim, e Event) {
 // observeAnswer tells how a call was answered that does not run its operation.
 func (s *Store) observeAnswer(ctx context.Context, c *Claim, replay bool, err error) {
 	if replay {
-		s.observe(ctx, c, Event{Kind: EventReplayed, Err: err, Attempt: c.attempt, Token: c.Result.Token})
+		s.observe(ctx, c, Event{Kind: EventReplayed, Err: err})
 		return
 	}
 	kind := EventUnavailable

@@ -15,6 +15,9 @@ import (
 func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, error) {
 	c.open, c.attempt, c.takeover = true, 1, true
 	c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner}
+	if len(c.opts.prints) > 0 {
+		c.print = c.opts.prints[0]
+	}
 	c.claimed = s.now()
 	c.trust(c.claimed)
 	s.meeting.run(c)

@@ -2,6 +2,7 @@ package idem
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -115,7 +116,11 @@ const (
 	// transactional or passes [Claim.ProviderKey] on.
 	Rerun UnknownPolicy = iota
 	// Hold runs nothing and returns [ErrOutcomeUnknown] until a recovery or
-	// [Store.Resolve] has told how the attempt ended.
+	// [Store.Resolve] has told how the attempt ended. An end that certainly had
+	// no effect still frees the key: [NotApplied], and errors that say that
+	// nothing was sent, a provider's 429 and 503 among them. An operation that
+	// has several effects, or calls through a proxy that answers 503 after it
+	// has forwarded, should mark such errors [Unknown].
 	Hold
 )
 
@@ -140,6 +145,24 @@ type callOptions struct {
 
 // strict reports whether an end that may hide an effect holds the key.
 func (o *callOptions) strict() bool { return o.policy == Hold || o.recover != nil }
+
+// apply applies all options, so that each has had its say, and returns the first
+// error.
+func (o *callOptions) apply(opts []ExecuteOption) error {
+	var first error
+	for _, opt := range opts {
+		err := error(nil)
+		if opt == nil {
+			err = invalidOption("an ExecuteOption is nil")
+		} else {
+			err = opt(o)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
 
 // WithFingerprint says what request the key stands for: a call whose request
 // differs gets [ErrFingerprintMismatch]. A digest is stored, not b; b may be
@@ -199,7 +222,8 @@ func WithRecover(f RecoverFunc) ExecuteOption {
 // [Claim.ProviderKey] and remembers keys for window, counted from the first
 // claim. [Rerun] acts as [Hold] when less than one MaxRun of it is left, and
 // the operation's context ends with it. With several providers the shortest
-// counts. The Store must have a namespace.
+// counts; a window shorter than MaxRun makes Rerun act as Hold from the start.
+// The Store must have a namespace.
 func WithProvider(name string, window time.Duration) ExecuteOption {
 	return func(o *callOptions) error {
 		switch {
@@ -232,13 +256,14 @@ func OnUnknown(p UnknownPolicy) ExecuteOption {
 }
 
 // ReportTo lets [Do], which returns a value of its own type, tell what Execute
-// would: *r is set before the call returns, also beside an error.
+// would: *r is set before the call returns, also beside an error; it is the zero
+// value if the call was refused before it began.
 func ReportTo(r *Result) ExecuteOption {
 	return func(o *callOptions) error {
 		if r == nil {
 			return invalidOption("ReportTo: the result is nil")
 		}
-		o.report = r
+		o.report, *r = r, Result{}
 		return nil
 	}
 }
@@ -333,6 +358,7 @@ func (o *Options) checkIdentity() error {
 		keys = append(keys, FingerprintKey{ID: strings.Clone(k.ID), Key: append([]byte(nil), k.Key...)})
 	}
 	o.FingerprintKeys = keys
+	o.Errors = maps.Clone(o.Errors)
 	return nil
 }
 

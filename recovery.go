@@ -124,8 +124,10 @@ func (s *Store) notExecuted(ctx context.Context, c *Claim) error {
 	case errors.Is(err, driver.ErrLeaseLost):
 		c.finish()
 		return s.lost(ctx, c)
+	case errors.Is(err, driver.ErrCorrupt):
+		err = c.error(ErrCorrupt, "", err)
 	case err != nil:
-		err = c.error(ErrUnavailable, "the verdict \"not executed\" could not be recorded", err)
+		err = c.error(ErrUnavailable, "the verdict \"not executed\" could not be recorded", mask(err))
 	case ctx.Err() != nil:
 		err = ended(c.ctx, ctx, c.error(nil, "it ended before the operation began", nil))
 	default:
@@ -135,9 +137,7 @@ func (s *Store) notExecuted(ctx context.Context, c *Claim) error {
 		return nil
 	}
 	c.finish()
-	if failed := s.giveUp(c.ctx, c, &driver.ReleaseParams{}); failed != nil {
-		return &bothErrors{err, failed}
-	}
+	_ = s.giveUp(c.ctx, c, &driver.ReleaseParams{}) // observed; the operation has not run
 	return err
 }
 
@@ -159,8 +159,8 @@ func (c *Claim) limitTo(window time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.opts.window = window
-	if window > 0 && c.endAt > 0 {
-		c.endAt = min(c.endAt, c.store.now()+window)
+	if end := c.store.now() + window; window > 0 && (c.endAt == 0 || end < c.endAt) {
+		c.endAt = end
 		c.timer.Reset(max(0, c.next()-c.store.now()))
 	}
 }

@@ -33,20 +33,20 @@ func (w *finalWrite) send(ctx context.Context, b driver.Backend) error {
 // same owner and token (I6, I8).
 func (s *Store) retry(ctx context.Context, c *Claim, w finalWrite) error {
 	started := s.now()
-	left := s.opts.RecordTimeout
+	left := func() time.Duration { return s.opts.RecordTimeout - (s.now() - started) }
+	bound := &bounded{parent: ctx, timeout: min(s.opts.StoreTimeout, s.opts.RecordTimeout), detached: true}
 	for try := 1; ; try++ {
-		bound := &bounded{parent: ctx, timeout: min(s.opts.StoreTimeout, left), detached: true}
 		err := w.send(bound, s.b)
 		bound.end()
 		if err == nil || driver.NoEffect(err) && !errors.Is(err, driver.ErrUnavailable) {
 			c.spent(started)
 			return err
 		}
-		left = s.opts.RecordTimeout - (s.now() - started)
-		if !pause(context.WithoutCancel(ctx), try, left) {
+		if !pause(context.WithoutCancel(ctx), try, left()) {
 			c.spent(started)
 			return err
 		}
+		bound = &bounded{parent: ctx, timeout: min(s.opts.StoreTimeout, left()), detached: true}
 	}
 }
 

@@ -32,9 +32,10 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 			return res, err
 		}
 	}
-	began := c.clock()
+	c.began.Store(true)
+	started := c.clock()
 	res, err := op(under, c)
-	c.opTime.Store(int64(c.clock() - began))
+	c.opTime.Store(int64(c.clock() - started))
 	returned = true
 	unkept := asNotEncoded(err)
 	if err != nil && unkept == nil {
@@ -154,7 +155,9 @@ func (s *Store) settleFailure(ctx, opCtx context.Context, c *Claim, err error) e
 	case errors.Is(settled, ErrLeaseLost):
 		return s.lostWith(c, err)
 	case settled != nil && p.Held:
-		return c.error(ErrNotRecorded, "that the key is held could not be recorded", err)
+		e := c.error(ErrNotRecorded, "the key should be held, and that could not be written; it stays claimed until the lease ends, then the policy decides", &bothErrors{err, settled})
+		e.Effect = EffectUnknown
+		return e
 	case p.Held:
 		err = c.error(ErrOutcomeUnknown, "the key is held", err)
 	}
@@ -242,6 +245,7 @@ func (s *Store) settled(c *Claim, err error, how left) {
 	case err == nil:
 		c.finish()
 		s.meeting.leave(c, how)
+		c.trusted.Store(0)
 	case errors.Is(err, driver.ErrLeaseLost):
 		c.mu.Lock()
 		c.lose(err)

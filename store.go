@@ -21,7 +21,7 @@ type Store struct {
 	meeting  *meeting
 	running  *tracker
 	closing  chan struct{}
-	checked  atomic.Bool
+	checked  *atomic.Bool // the backend has nothing to refuse, or was asked
 	observer Observer
 	timed    bool // the observer wants durations
 }
@@ -36,7 +36,10 @@ func New(b driver.Backend, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{b: b, opts: o, start: time.Now(), meeting: newMeeting(), running: newTracker(), closing: make(chan struct{})}
+	s := &Store{
+		b: b, opts: o, start: time.Now(), checked: new(atomic.Bool),
+		meeting: newMeeting(), running: newTracker(), closing: make(chan struct{}),
+	}
 	_, ok := driver.As[driver.Checker](b)
 	s.checked.Store(!ok)
 	s.observer, s.timed = o.Observer, o.Observer != nil && o.Observer != Discard
@@ -45,6 +48,20 @@ func New(b driver.Backend, opts *Options) (*Store, error) {
 	}
 	s.call = callOptions{lease: o.Lease, maxRun: o.MaxRun, retention: o.Retention, policy: o.OnUnknown, store: s}
 	return s, nil
+}
+
+// Backend returns the backend that was given to [New].
+func (s *Store) Backend() driver.Backend { return s.b }
+
+// WithBackend returns a Store that is s over another view of the same records:
+// it has the options of s, its calls and those of s meet in the process, and
+// [Store.Close] of either closes both. It is for backends that bind one call to
+// a transaction of the caller's: b must keep its records where s's backend does.
+func (s *Store) WithBackend(b driver.Backend) *Store {
+	bound := *s
+	bound.b = b
+	bound.call.store = &bound
+	return &bound
 }
 
 // Execute runs op once for key: the first call runs it and records its outcome,
@@ -115,10 +132,10 @@ func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts
 	replay, err := s.acquire(ctx, c)
 	if err == nil && !replay {
 		c.keep(nil)
-		if !c.takeover || c.opts.recover == nil {
-			return c, nil
+		if c.takeover && c.opts.recover != nil {
+			replay, err = s.recoverClaim(ctx, c)
 		}
-		replay, err = s.recoverClaim(ctx, c)
+		c.began.Store(true)
 	}
 	switch {
 	case err != nil:

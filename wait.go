@@ -62,6 +62,9 @@ func (s *Store) nextSignal(ctx context.Context, w *waiter, poll *poller) (signal
 		return sig, nil
 	default:
 	}
+	if ctx.Err() != nil { // of what is ready at once, the order is always the same
+		return 0, context.Cause(ctx)
+	}
 	select {
 	case sig := <-w.signal:
 		return sig, nil
@@ -93,33 +96,51 @@ type poller struct {
 	every  time.Duration
 	timer  *time.Timer
 	hint   <-chan struct{}
-	asked  bool // for hints
+	rest   bool // a hint came: none is asked for until the next poll
+	never  bool // hints are not to be had
 	cancel context.CancelFunc
 }
 
 // plan sets the next poll: sooner at first, never later than the lease's end.
-// The first time it also asks the backend for hints.
+// It also asks the backend for hints.
 func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
 	p.stopTimer()
-	p.timer = time.NewTimer(min(p.every, busy.LeaseLeft+time.Millisecond))
+	next := p.every
+	if busy.LeaseLeft > 0 {
+		next = min(next, busy.LeaseLeft+time.Millisecond)
+	}
+	p.timer = time.NewTimer(next)
 	p.every = min(p.every*3/2, pollMost)
-	if p.asked {
+	if p.hint != nil || p.rest {
+		p.rest = false
 		return
 	}
-	p.asked = true
-	if watcher, ok := driver.As[driver.Watcher](c.store.b); ok {
-		ctx, p.cancel = context.WithCancel(ctx)
-		if hint, err := watcher.Watch(ctx, c.stored); err == nil {
-			p.hint = hint
-		}
-	}
+	p.watch(ctx, c)
 }
 
-// hinted notes that a hint came. A closed channel would come again and again,
-// so hints are asked for anew.
+// watch asks the backend for hints. One that fails, or does not answer within
+// StoreTimeout, is not asked again: polling goes on without it.
+func (p *poller) watch(ctx context.Context, c *Claim) {
+	watcher, ok := driver.As[driver.Watcher](c.store.b)
+	if !ok || p.never {
+		return
+	}
+	ctx, p.cancel = context.WithCancel(ctx)
+	bound := time.AfterFunc(c.store.opts.StoreTimeout, p.cancel)
+	hint, err := watcher.Watch(ctx, c.stored)
+	if !bound.Stop() || err != nil {
+		p.never = true
+		p.stopHints()
+		return
+	}
+	p.hint = hint
+}
+
+// hinted notes that a hint came. Only after the next poll hints are asked for
+// anew: a backend that hints without end is not asked without end.
 func (p *poller) hinted() {
 	p.stopHints()
-	p.asked = false
+	p.rest = true
 }
 
 // due is when the next poll is; nil if none is planned.

@@ -19,8 +19,8 @@ type Backend interface {
 	//  3. Another fingerprint: Mismatch (I5). A stored fingerprint whose key id
 	//     is in none of p.Fingerprints: ErrCorrupt (I12).
 	//  4. An outcome is recorded: Completed, with it.
-	//  5. The current claim is p.Owner's: Acquired or TakenOver, as the first
-	//     time, nothing changed (I6). The last claim was p.Owner's and is
+	//  5. The current claim is p.Owner's: TakenOver if the record is in doubt,
+	//     else Acquired; nothing changes (I6). The last claim was p.Owner's and is
 	//     settled: ErrLeaseLost (I6).
 	//  6. p.ExpectToken is set and is not the record's token: ErrConflict.
 	//  7. An unexpired claim: InProgress (I1).
@@ -30,7 +30,8 @@ type Backend interface {
 	//  9. Released and not in doubt: ErrConflict. Otherwise Held.
 	//
 	// A backend that cannot answer within p.LockWait because another
-	// transaction holds the record returns InProgress.
+	// transaction holds the record returns InProgress, with LeaseLeft 0 and
+	// whatever else of the record it knows.
 	Claim(ctx context.Context, p *ClaimParams) (*ClaimResult, error)
 
 	// Renew makes the lease end p.Lease from now, also if it has ended (I3).
@@ -56,7 +57,7 @@ type Backend interface {
 // Owner identifies one claim: 16 bytes from crypto/rand, made anew for each.
 type Owner [16]byte
 
-// Ref names a claim of a key. Token 0 means "whatever token this Owner holds",
+// Ref names a claim of a key. The zero Owner never holds one. Token 0 means "whatever token this Owner holds",
 // where the method allows it (I3).
 type Ref struct {
 	Key   string

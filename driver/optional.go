@@ -32,13 +32,15 @@ type Watcher interface {
 type Editor interface {
 	// Redact removes the body of a completed record and leaves a tombstone: it
 	// stays completed, with the same token and retention and a higher revision.
-	// The value, message and references are gone; a failure keeps its Code.
+	// The value, message and references are gone, and Body is BodyRedacted, of a
+	// failure too; a failure keeps its Code.
 	// ErrNotFound without a record, ErrConflict if the token differs or no
 	// outcome is recorded. Redacting what is redacted changes nothing.
 	Redact(ctx context.Context, key string, p *EditParams) error
 	// Reset lets the key run again: it becomes Released, not in doubt and not
-	// held, with a higher token and no outcome; attempts go on counting. The
-	// owner is forgotten, so an old claim is fenced. ErrNotFound without a
+	// held, with a higher token and no outcome; attempts go on counting, the
+	// fingerprint and the references stay. The owner is forgotten (zero), so an
+	// old claim is fenced. ErrNotFound without a
 	// record, ErrConflict if the token differs or an unexpired claim stands.
 	Reset(ctx context.Context, key string, p *EditParams) error
 }

@@ -195,8 +195,11 @@ func (a *attempt) takeAbsent() (driver.Fact, error) {
 
 // take acquires a record that is released, unknown or held.
 func (a *attempt) take() driver.Fact {
-	if a.r.phase == claimed {
+	switch {
+	case a.r.phase == claimed:
 		a.r.doubt = true // its lease ended without an outcome
+	case a.clean():
+		a.r.restartWindows(a.now) // no provider has seen the key
 	}
 	return a.acquire()
 }

@@ -64,6 +64,14 @@ type provider struct {
 	since  time.Time
 }
 
+// restartWindows lets every provider's window begin now: no provider has seen
+// the key.
+func (r *record) restartWindows(now time.Time) {
+	for i := range r.providers {
+		r.providers[i].since = now
+	}
+}
+
 // unexpired reports whether a claim is exclusive (I1).
 func (r *record) unexpired(now time.Time) bool {
 	return r.phase == claimed && now.Before(r.leaseUntil)

@@ -53,9 +53,7 @@ func (b *Backend) Annotate(ctx context.Context, ref driver.Ref, p *driver.Annota
 	}
 	if p.NotExecuted {
 		r.doubt, r.held = false, false
-		for i := range r.providers {
-			r.providers[i].since = now
-		}
+		r.restartWindows(now)
 	}
 	r.setAudit(p.Audit, now)
 	sh.changed(r, now)

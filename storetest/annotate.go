@@ -121,12 +121,15 @@ func annotateNotExecuted(t *trial) {
 	s.claimed(driver.TakenOver, take(driver.TakeUnknown))
 }
 
+// operator makes every change by hand.
+const operator = "olga"
+
 // audited notes a failure unless the record tells of the change, at the time of
 // the backend. The time that callers send is one that no backend has.
-func (s *subject) audited(by, why string, call string) {
+func (s *subject) audited(why, call string) {
 	got := s.look().Audit
-	if got.By != by || got.Why != why {
-		s.Errorf("%s: audit by %q, why %q; want %q, %q", call, got.By, got.Why, by, why)
+	if got.By != operator || got.Why != why {
+		s.Errorf("%s: audit by %q, why %q; want %q, %q", call, got.By, got.Why, operator, why)
 	}
 	if got.At.IsZero() || got.At.Before(time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		s.Errorf("%s: audit at %v, want the backend's time", call, got.At)
@@ -140,8 +143,8 @@ func audit(by, why string) *driver.Audit {
 func annotateAudit(t *trial) {
 	s := t.subject()
 	ref := s.acquire()
-	s.must(s.annotate(ref, driver.AnnotateParams{NotExecuted: true, Audit: audit("olga", "provider says \"no\", é")}), "Annotate")
-	s.audited("olga", "provider says \"no\", é", "Annotate")
+	s.must(s.annotate(ref, driver.AnnotateParams{NotExecuted: true, Audit: audit(operator, "provider says \"no\", é")}), "Annotate")
+	s.audited("provider says \"no\", é", "Annotate")
 	s.must(s.annotate(ref, driver.AnnotateParams{Refs: refs("a")}), "Annotate")
-	s.audited("olga", "provider says \"no\", é", "Annotate without an audit")
+	s.audited("provider says \"no\", é", "Annotate without an audit")
 }

@@ -1,7 +1,7 @@
 package storetest_test
 
 // bug is one sentence of the contract that a broken reference does not keep.
-type bug string
+type bug = string
 
 const none bug = ""
 
@@ -50,6 +50,7 @@ const (
 	ownClaimExtends       bug = "a repeated claim extends the lease"
 	ownClaimExpects       bug = "a repeated claim compares the expected token"
 	ownClaimCounts        bug = "a repeated claim counts as an attempt"
+	ownTakeoverIsDoubt    bug = "a repeated takeover is taken over although not executed"
 	ownTakeoverIsFresh    bug = "a repeated takeover is acquired"
 	lateCopyAccepted      bug = "a late copy of a claim is accepted"
 	ownerHidden           bug = "the owner of a settled record is not told"
@@ -68,18 +69,21 @@ const (
 	tokenUnchecked      bug = "the token is not compared"
 	ownerUnchecked      bug = "the owner is not compared"
 	settledStillActs    bug = "the owner of a released record still annotates"
+	zeroOwnerHolds      bug = "the zero owner holds a reset record"
 	zeroRefused         bug = "token 0 is refused"
 	zeroEverywhere      bug = "token 0 is accepted everywhere"
 	absentIsNotFound    bug = "a call on an absent record is not found"
 	completeRefusedLate bug = "complete is refused after the lease's end"
 	releaseRefusedLate  bug = "release is refused after the lease's end"
 	renewRefusedLate    bug = "renew is refused after the lease's end"
+	renewDoesNothing    bug = "renew does nothing"
 	renewAdds           bug = "renew adds to what is left"
 	renewNeverShorter   bug = "renew never shortens"
 	renewDropsHeld      bug = "renew drops the held flag"
 	renewIsAClaim       bug = "renew makes the claim younger"
 	renewRaisesToken    bug = "renew raises the token"
 	annotateRenews      bug = "annotate renews"
+	annotateTouches     bug = "an annotation of nothing new is a change"
 	lostUpdates         bug = "annotate loses what another one adds"
 )
 
@@ -109,6 +113,7 @@ const (
 	onlyFirstWindow       bug = "only the first provider's window is looked at"
 	newWindowIgnored      bug = "a new provider's window is not looked at"
 	windowWithoutDoubt    bug = "MinWindow applies without doubt"
+	windowsOutliveClean   bug = "windows go on although a clean record was released"
 	windowRestarts        bug = "a claim begins a known window anew"
 	windowsGoOn           bug = "not executed does not begin windows anew"
 	providersOfFirstClaim bug = "a takeover forgets providers"
@@ -141,6 +146,7 @@ const (
 	purgeByClaimTime    bug = "purge looks at the time of the claim"
 	purgeUnknownIgnored bug = "purge leaves unknown records although asked"
 	purgeGiant          bug = "purge is one step"
+	purgeInTwoSteps     bug = "purge removes what it saw a moment ago"
 	purgeForgetsSum     bug = "an ended purge forgets its sum"
 )
 
@@ -148,16 +154,19 @@ const (
 const (
 	redactKeepsValue     bug = "redact keeps the value"
 	redactKeepsMessage   bug = "redact keeps a failure's message"
+	redactKeepsBody      bug = "redact does not mark a failure's body"
 	redactDropsCode      bug = "redact drops a failure's code"
 	redactCounts         bug = "a repeated redaction counts"
 	redactUndone         bug = "a late completion undoes a redaction"
 	editBlind            bug = "edits do not compare the token"
+	editInTwoSteps       bug = "an edit writes what it read a moment ago"
 	editAllKeys          bug = "an edit changes other keys"
 	resetKeepsToken      bug = "reset keeps the token"
 	resetKeepsOwner      bug = "reset keeps the owner"
 	resetKeepsDoubt      bug = "reset keeps the doubt"
 	resetTakesLive       bug = "reset takes an unexpired claim"
 	resetOnlyCompleted   bug = "reset wants a completed record"
+	resetForgetsRequest  bug = "reset forgets fingerprint and references"
 	resetForgetsAttempts bug = "reset forgets the attempts"
 	listLimitIgnored     bug = "list ignores the limit"
 	listRepeats          bug = "list repeats the last record of a page"
@@ -188,6 +197,9 @@ const (
 	endedSaysNotFound   bug = "an ended context is not found"
 	endedHangs          bug = "an ended context is not noticed"
 	waitUnbounded       bug = "the wait for a transaction has no bound"
+	waitTellsLease      bug = "a wait that ended tells of a lease"
+	errorsNameKeys      bug = "errors name keys"
+	errorsNameValues    bug = "errors name values"
 	waitIgnored         bug = "another transaction is ignored"
 	waitIgnoresContext  bug = "the wait for a transaction ignores the context"
 	handlesApart        bug = "two handles have their own data"

@@ -29,6 +29,7 @@ func concurrencyRules() []rule {
 		rule{name: "concurrency/copies_of_one_completion_count_once", text: cite(i6, i4), needs: needPair, check: completionsOnce},
 		rule{name: "concurrency/handles_see_each_other", text: cite(i1, i11), needs: needPair, check: handlesSeeEachOther},
 		rule{name: "concurrency/tokens_and_attempts_are_never_given_twice", text: cite(i1, i2), needs: needPair, check: tokensOnce},
+		rule{name: "concurrency/all_methods_at_once", text: cite(textSafe, i2), needs: needPair, check: allAtOnce},
 		rule{name: "concurrency/different_keys_do_not_meet", text: i9, needs: needPair, check: differentKeys},
 	)
 }
@@ -242,4 +243,59 @@ func differentKeys(t *trial) {
 		s := t.on(b, fmt.Sprint(j))
 		s.stands(success(s.key))
 	}
+}
+
+// allAtOnce makes every call at the same time. It is worth most with the race
+// detector. No call may fail but with a sentinel, and nobody sees a token fall.
+func allAtOnce(t *trial) {
+	a, b := t.pair()
+	t.together(8, func(j int) {
+		seen := map[string]uint64{}
+		saw := func(rec *driver.Record) {
+			if rec.Token < seen[rec.Key] {
+				t.Errorf("token %d after token %d", rec.Token, seen[rec.Key])
+			}
+			seen[rec.Key] = rec.Token
+		}
+		for i := range max(t.rounds(), 30) {
+			s := t.on([]driver.Backend{a, b}[j%2], fmt.Sprint((i+j)%3))
+			for name, err := range s.everyCall(i, saw) {
+				if err != nil && !driver.NoEffect(err) {
+					t.Errorf("%s: error %q", name, err)
+				}
+			}
+		}
+	})
+}
+
+// everyCall claims and settles the key, in a way that depends on i.
+func (s *subject) everyCall(i int, saw func(*driver.Record)) map[string]error {
+	p := s.params(prints(printOf("k1", "x")), calling("acme", long), lease(s.short()))
+	res, err := s.b.Claim(s.ctx(), p)
+	errs := map[string]error{"Claim": err}
+	if err == nil {
+		saw(&res.Record)
+		ref := driver.Ref{Key: s.key, Owner: p.Owner, Token: res.Record.Token}
+		errs["Renew"] = s.renew(ref, long)
+		errs["Annotate"] = s.annotate(ref, driver.AnnotateParams{Refs: refs(fmt.Sprint(i)), NotExecuted: i%5 == 0})
+		if i%2 == 0 {
+			errs["Release"] = s.release(ref, driver.ReleaseParams{Doubt: i%4 == 0})
+		}
+		errs["Complete"] = s.b.Complete(s.ctx(), ref, &driver.CompleteParams{Outcome: success("x"), Retention: s.short()})
+	}
+	rec, err := s.b.Inspect(s.ctx(), s.key)
+	if errs["Inspect"] = err; err == nil {
+		saw(rec)
+	}
+	if ed, ok := driver.As[driver.Editor](s.raw); ok && err == nil {
+		errs["Redact"] = ed.Redact(s.ctx(), s.key, edit(rec.Token))
+		if i%7 == 0 {
+			errs["Reset"] = ed.Reset(s.ctx(), s.key, edit(rec.Token))
+		}
+	}
+	if l, ok := driver.As[driver.Lister](s.raw); ok {
+		_, errs["List"] = l.List(s.ctx(), &driver.ListParams{Prefix: driver.JoinKey(s.space, ""), Limit: 2})
+	}
+	s.pass(s.short() / 4)
+	return errs
 }

@@ -59,7 +59,7 @@ func endedCalls(t *trial) {
 			ref := s.acquire()
 			was, began := s.picture(), time.Now()
 			under := *s
-			under.b = &inContext{s.b, ctx}
+			under.under = func() context.Context { return ctx }
 			s.honest(was, began, a.call(&under, ref), a.name)
 			if err := a.call(s, ref); err != nil {
 				t.Errorf("%s repeated, its first context %s: error %q", a.name, how, err)
@@ -81,28 +81,6 @@ func endedCalls(t *trial) {
 	}
 }
 
-// inContext makes the calls of a claim's owner under another context.
-type inContext struct {
-	driver.Backend
-	ctx context.Context //nolint:containedctx // stands in for the caller's context
-}
-
-func (w *inContext) Renew(_ context.Context, ref driver.Ref, p *driver.RenewParams) error {
-	return w.Backend.Renew(w.ctx, ref, p)
-}
-
-func (w *inContext) Annotate(_ context.Context, ref driver.Ref, p *driver.AnnotateParams) error {
-	return w.Backend.Annotate(w.ctx, ref, p)
-}
-
-func (w *inContext) Complete(_ context.Context, ref driver.Ref, p *driver.CompleteParams) error {
-	return w.Backend.Complete(w.ctx, ref, p)
-}
-
-func (w *inContext) Release(_ context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
-	return w.Backend.Release(w.ctx, ref, p)
-}
-
 // boundedWait: another transaction holds a record that could be taken.
 func boundedWait(t *trial) {
 	s := t.subject()
@@ -113,6 +91,8 @@ func boundedWait(t *trial) {
 	res, err := s.b.Claim(s.ctx(), s.params(func(p *driver.ClaimParams) { p.LockWait = t.unit }))
 	if err != nil || res == nil || res.Fact != driver.InProgress {
 		t.Errorf("Claim of a record that another transaction holds: %s, want in progress", found(res, err))
+	} else if res.Record.LeaseLeft != 0 {
+		t.Errorf("%v of a lease is left, although nobody may know", res.Record.LeaseLeft)
 	}
 	if d := time.Since(began); d > 50*t.unit {
 		t.Errorf("Claim took %v, LockWait was %v", d, t.unit)

@@ -1,7 +1,11 @@
 package storetest
 
 import (
+	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/idem-go/idem/driver"
 )
@@ -18,9 +22,11 @@ func editRules() []rule {
 
 func resetRules() []rule {
 	return []rule{
-		{name: "reset/lets_the_key_run_again", text: textReset, needs: needEditor, check: resetRunsAgain},
+		{name: "reset/lets_the_key_run_again", text: cite(textReset, zeroOwner), needs: needEditor, check: resetRunsAgain},
 		{name: "reset/is_a_compare_and_set", text: textReset, needs: needEditor, check: resetCompares},
 		{name: "reset/works_on_what_is_settled_or_ended", text: textReset, needs: needEditor, check: resetStates},
+		{name: "reset/one_of_many_succeeds", text: cite(textReset, i2), needs: needEditor, check: resetOnce},
+		{name: "reset/record_is_kept_as_long", text: cite(textReset, i13Kept), needs: needEditor, check: resetIsKept},
 		{name: "edit/audit_is_stored_with_the_backends_time", text: cite(textEditAudit, i7), needs: needEditor, check: editAudited},
 		{name: "edit/other_keys_are_untouched", text: i9, needs: needEditor, check: editOneKey},
 	}
@@ -37,7 +43,7 @@ func (t *trial) editor(b driver.Backend) driver.Editor {
 
 // edit are the parameters of an edit.
 func edit(token uint64) *driver.EditParams {
-	return &driver.EditParams{Token: token, Audit: *audit("olga", "ticket 12"), Retention: kept}
+	return &driver.EditParams{Token: token, Audit: *audit(operator, "ticket 12"), Retention: kept}
 }
 
 func redactLeavesTombstone(t *trial) {
@@ -77,8 +83,8 @@ func redactFailure(t *trial) {
 	s.must(s.complete(ref, failure("card_declined")), "Complete")
 	s.must(t.editor(s.raw).Redact(t.ctx(), s.key, edit(ref.Token)), "Redact")
 	rec := s.look()
-	if o := rec.Outcome; rec.State != driver.Failed || !o.Failed || o.Code != "card_declined" || o.Message != "" {
-		t.Errorf("%v, %s; want a failure with its code and no message", rec.State, describe(&o))
+	if o := rec.Outcome; rec.State != driver.Failed || !o.Failed || o.Code != "card_declined" || o.Message != "" || o.Body != driver.BodyRedacted {
+		t.Errorf("%v, %s, body %d; want a failure with its code, no message and a redacted body", rec.State, describe(&o), o.Body)
 	}
 }
 
@@ -149,9 +155,13 @@ func resetRunsAgain(t *trial) {
 	if !rec.Outcome.Equal(&driver.Outcome{}) || !rec.RecordedAt.IsZero() {
 		t.Errorf("an outcome is left: %s, recorded at %v", describe(&rec.Outcome), rec.RecordedAt)
 	}
-	if rec.Owner == ref.Owner {
-		t.Errorf("the owner is not forgotten")
+	if rec.Owner != (driver.Owner{}) {
+		t.Errorf("the owner is not forgotten: %x", rec.Owner)
 	}
+	if rec.Fingerprint != printOf("k1", plantedRequest) || !slices.Equal(rec.Refs, []driver.ProviderRef{plantedRef()}) {
+		t.Errorf("fingerprint %v, references %v; both stay", rec.Fingerprint, rec.Refs)
+	}
+	s.fenced(driver.Ref{Key: s.key, Token: rec.Token}, "the zero owner, with the right token")
 	res := s.claimed(driver.Acquired, take(driver.TakeReleased))
 	if res.Record.Attempt != 2 || res.Record.Token <= rec.Token {
 		t.Errorf("attempt %d, token %d after %d; want 2 and higher", res.Record.Attempt, res.Record.Token, rec.Token)
@@ -168,10 +178,10 @@ func resetCompares(t *trial) {
 			t.lapse()
 		}
 		before, want, tokens := s.picture(), driver.ErrConflict, []uint64{ref.Token + 1, ref.Token + 1<<20}
-		switch sit.state {
-		case 0:
+		if sit.state == 0 {
 			want = driver.ErrNotFound
-		case driver.Claimed:
+		}
+		if sit.state == driver.Claimed {
 			tokens = append(tokens, ref.Token)
 		}
 		for _, token := range tokens {
@@ -205,6 +215,44 @@ func resetStates(t *trial) {
 	}
 }
 
+// resetOnce: of many operators that saw the same token, one is the first.
+func resetOnce(t *trial) {
+	b := t.open()
+	ed := t.editor(b)
+	for i := range t.rounds() {
+		s := t.on(b, fmt.Sprint(i))
+		ref := completedAs(s, success("done"))
+		var won atomic.Int64
+		t.together(6, func(int) {
+			err := ed.Reset(t.ctx(), s.key, edit(ref.Token))
+			if err == nil {
+				won.Add(1)
+				return
+			}
+			t.refused(err, driver.ErrConflict, "Reset, not the first")
+		})
+		if won.Load() != 1 {
+			t.Fatalf("round %d: %d resets with one token succeeded, want 1", i, won.Load())
+		}
+	}
+}
+
+func resetIsKept(t *trial) {
+	s := t.subject()
+	ref := s.acquire(keeping(t.short()))
+	s.completeFor(ref, success("done"), kept)
+	p := edit(ref.Token)
+	p.Retention = 4 * t.unit
+	begun := time.Now()
+	t.must(t.editor(s.raw).Reset(t.ctx(), s.key, p), "Reset")
+	t.pass(3 * t.unit)
+	_, err := s.b.Inspect(t.ctx(), s.key)
+	t.within(begun, 4*t.unit)
+	if err != nil {
+		t.Errorf("3 units after a reset with a retention of 4: Inspect: error %q", err)
+	}
+}
+
 func editAudited(t *trial) {
 	b := t.open()
 	ed := t.editor(b)
@@ -217,7 +265,7 @@ func editAudited(t *trial) {
 			call = ed.Reset
 		}
 		s.must(call(t.ctx(), s.key, edit(ref.Token)), edited)
-		s.audited("olga", "ticket 12", edited)
+		s.audited("ticket 12", edited)
 	}
 }
 

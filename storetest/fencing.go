@@ -64,7 +64,7 @@ type attack struct {
 
 // attacks are all of them. The outcomes are not those of any other rule.
 func attacks() []attack {
-	out := []attack{
+	return []attack{
 		{"Renew", func(s *subject, ref driver.Ref) error { return s.renew(ref, 2*long) }},
 		{"Annotate", func(s *subject, ref driver.Ref) error {
 			return s.annotate(ref, driver.AnnotateParams{Refs: []driver.ProviderRef{{Provider: "acme", Ref: "stale"}}})
@@ -74,16 +74,11 @@ func attacks() []attack {
 		}},
 		{"Complete", func(s *subject, ref driver.Ref) error { return s.complete(ref, success("stale")) }},
 		{"Complete failed", func(s *subject, ref driver.Ref) error { return s.complete(ref, failure("stale")) }},
-	}
-	for _, r := range []attack{
 		{"Release", release(driver.ReleaseParams{})},
 		{"Release in doubt", release(driver.ReleaseParams{Doubt: true})},
 		{"Release held", release(driver.ReleaseParams{Held: true})},
 		{"Release not executed", release(driver.ReleaseParams{NotExecuted: true})},
-	} {
-		out = append(out, r)
 	}
-	return out
 }
 
 func release(p driver.ReleaseParams) func(*subject, driver.Ref) error {

@@ -23,9 +23,10 @@ type Harness struct {
 	// Capabilities.InProcess says that one handle is all there can be.
 	Pair func(tb testing.TB) (a, b driver.Backend)
 
-	// Wrap runs the body of a subtest: synctest.Test for a backend that reads
-	// the clock of its own process. New, Pair and all the others are called
-	// inside it. Nil runs the body as it is.
+	// Wrap runs the body of a subtest in a bubble, in which waiting takes no
+	// time: synctest.Test, for a backend that reads the clock of its own process.
+	// New, Pair and all the others are called inside it. Nil runs the body as it
+	// is.
 	Wrap func(t *testing.T, body func(t *testing.T))
 
 	// Advance lets d pass on the backend's clock. Nil sleeps, which is right for
@@ -134,7 +135,8 @@ func (k CorruptKind) String() string {
 
 // Run checks the whole contract, one subtest for each rule. The subtests run in
 // parallel; those that touch records they do not own (a purge, a restart) run
-// alone, before them.
+// alone, before them. The purge removes every unknown record that is older than a
+// moment: give the suite a server, a schema or a prefix of its own.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if h.New == nil {
@@ -156,7 +158,7 @@ func rules() []rule {
 		claimRules(), matrixRules(), ownerRules(), fencingRules(), renewRules(), annotateRules(),
 		outcomeRules(), releaseRules(), flagRules(), providerRules(), retentionRules(), tokenRules(),
 		editRules(), resetRules(), listRules(), purgeRules(), watchRules(), optionalRules(),
-		keyRules(), valueRules(), contextRules(), concurrencyRules(), raceRules(), corruptRules(), walkRules(),
+		keyRules(), valueRules(), contextRules(), errorRules(), concurrencyRules(), raceRules(), corruptRules(), walkRules(),
 	} {
 		all = append(all, group...)
 	}

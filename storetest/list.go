@@ -44,6 +44,9 @@ func (t *trial) all(l driver.Lister, p driver.ListParams) (records []driver.Reco
 		if page.Next == "" {
 			return records
 		}
+		if page.Next == p.After {
+			t.Fatalf("List: the page after %q continues after the same", page.Next)
+		}
 		p.After = page.Next
 	}
 	t.Fatalf("List: no end after 10,000 pages")

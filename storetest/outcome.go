@@ -164,9 +164,9 @@ func completeClearsHeld(t *trial) {
 func completeAudit(t *trial) {
 	s := t.subject()
 	ref := s.acquire()
-	p := &driver.CompleteParams{Outcome: success("7"), Retention: kept, Audit: audit("olga", "ticket 12")}
+	p := &driver.CompleteParams{Outcome: success("7"), Retention: kept, Audit: audit(operator, "ticket 12")}
 	s.must(s.b.Complete(s.ctx(), ref, p), "Complete")
-	s.audited("olga", "ticket 12", "Complete")
+	s.audited("ticket 12", "Complete")
 	rec := s.look()
 	if d := rec.Audit.At.Sub(rec.RecordedAt); d > time.Minute || d < -time.Minute {
 		t.Errorf("audit at %v, recorded at %v: two clocks", rec.Audit.At, rec.RecordedAt)
@@ -176,10 +176,10 @@ func completeAudit(t *trial) {
 func auditSurvives(t *trial) {
 	s := t.subject()
 	ref := s.acquire()
-	s.must(s.release(ref, driver.ReleaseParams{Audit: audit("olga", "ticket 12")}), "Release")
-	s.audited("olga", "ticket 12", "Release")
+	s.must(s.release(ref, driver.ReleaseParams{Audit: audit(operator, "ticket 12")}), "Release")
+	s.audited("ticket 12", "Release")
 	ref = s.acquire()
-	s.audited("olga", "ticket 12", "the next claim")
+	s.audited("ticket 12", "the next claim")
 	s.must(s.complete(ref, success("done")), "Complete")
-	s.audited("olga", "ticket 12", "Complete without an audit")
+	s.audited("ticket 12", "Complete without an audit")
 }

@@ -10,6 +10,7 @@ func ownerRules() []rule {
 		{name: "owner/repeated_claim_is_acquired_once", text: cite(claim5, i6, i6Lease), check: repeatedClaim},
 		{name: "owner/repeated_takeover_is_taken_over_once", text: cite(claim5, i6), check: repeatedTakeover},
 		{name: "owner/repeated_claim_after_lease_end_is_still_its_own", text: cite(claim5, i6, i3), check: repeatedAfterLeaseEnd},
+		{name: "owner/repeated_takeover_without_doubt_is_acquired", text: claim5, check: repeatedWithoutDoubt},
 		{name: "owner/repeated_resolve_does_not_conflict_with_itself", text: cite(claim5, claim6, i6), check: repeatedResolve},
 		{name: "owner/late_copy_after_release_is_refused", text: cite(claim5, i6Late), check: lateCopyAfterRelease},
 		{name: "owner/late_copy_after_completion_gets_the_outcome", text: cite(claim4, i6Late), check: lateCopyAfterCompletion},
@@ -46,6 +47,17 @@ func repeatedTakeover(t *trial) {
 		t.Errorf("repeated takeover: token %d attempt %d, want %d and 2", again.Record.Token, again.Record.Attempt, first.Record.Token)
 	}
 	s.unchanged(before, "a repeated takeover")
+}
+
+func repeatedWithoutDoubt(t *trial) {
+	s := t.subject()
+	s.acquire(lease(t.short()))
+	t.lapse()
+	ref := s.acquire()
+	s.must(s.annotate(ref, driver.AnnotateParams{NotExecuted: true}), "Annotate")
+	before := s.picture()
+	s.claimed(driver.Acquired, owned(ref.Owner))
+	s.unchanged(before, "a repeated claim")
 }
 
 func repeatedAfterLeaseEnd(t *trial) {

@@ -10,6 +10,7 @@ func providerRules() []rule {
 	return []rule{
 		{name: "provider/window_begins_with_the_claim_that_names_it", text: claimProviders, check: windowBegins},
 		{name: "provider/known_name_keeps_window_and_beginning", text: claimProviders, check: windowIsKept},
+		{name: "provider/clean_record_begins_windows_anew", text: claimAnew, check: cleanBeginsAnew},
 		{name: "provider/claim_that_changes_nothing_adds_none", text: claimProviders, check: refusedAddsNoProvider},
 		{name: "provider/window_over_forbids_taking", text: claimWindow, check: windowOver},
 		{name: "provider/shortest_window_decides", text: claimWindow, check: shortestWindow},
@@ -58,6 +59,35 @@ func windowIsKept(t *trial) {
 	s.window("after a claim of the released record", "acme", long, t.unit, long)
 	s.must(s.complete(ref, success("done")), "Complete")
 	s.window("after completion", "acme", long, t.unit, long)
+}
+
+// cleanBeginsAnew: also the window of a provider that the claim does not name.
+func cleanBeginsAnew(t *trial) {
+	b := t.open()
+	clean, doubt := t.on(b, "clean"), t.on(b, "doubt")
+	r1 := clean.acquire(calling("acme", long), calling("bank", 2*long))
+	r2 := doubt.acquire(calling("acme", long), calling("bank", 2*long))
+	t.pass(2 * t.unit)
+	t.must(clean.release(r1, driver.ReleaseParams{}), "Release")
+	t.must(doubt.release(r2, driver.ReleaseParams{Doubt: true}), "Release")
+	asked := time.Now()
+	clean.acquire(calling("acme", long))
+	doubt.acquire(calling("acme", long))
+	was, is := clean.look(), doubt.look()
+	t.within(asked, t.unit)
+	for _, p := range was.Providers {
+		if p.Elapsed > t.unit {
+			t.Errorf("%q: elapsed %v right after a claim of a released record that is not in doubt", p.Name, p.Elapsed)
+		}
+	}
+	for _, p := range is.Providers {
+		if p.Elapsed < 2*t.unit-grain {
+			t.Errorf("%q: elapsed %v, although the record is in doubt", p.Name, p.Elapsed)
+		}
+	}
+	if len(was.Providers) != 2 || len(is.Providers) != 2 {
+		t.Errorf("providers %v, in doubt %v; want two each", windows(was), windows(is))
+	}
 }
 
 func refusedAddsNoProvider(t *trial) {

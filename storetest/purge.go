@@ -16,6 +16,8 @@ func purgeRules() []rule {
 		{name: "purge/removes_old_unknown_records_if_asked", text: textPurgeUnknown, check: purgeUnknownAsked},
 		{name: "purge/goes_in_bounded_steps", text: cite(textPurge, textPurgeBatch, textPurgeSum), check: purgeSteps},
 		{name: "purge/can_be_ended_and_goes_on", text: cite(textPurge, textPurgeResult), check: purgeCancelled},
+		{name: "purge/leaves_what_is_claimed_meanwhile", text: cite(textPurge, i11), check: purgeAgainstClaims},
+		{name: "purge/leaves_what_is_completed_meanwhile", text: cite(textPurgeUnknown, i11), check: purgeAgainstCompletions},
 		{name: "purge/leaves_unreadable_records", text: i12, needs: needCorrupt, check: purgeCorrupt},
 	}
 	for i := range all {
@@ -108,15 +110,14 @@ func purgeUnknownAsked(t *trial) {
 }
 
 // plantEnded leaves n records whose retention has ended.
-func (t *trial) plantEnded(b driver.Backend, n int) []*subject {
-	var out []*subject
+func (t *trial) plantEnded(b driver.Backend, n int) (planted []*subject) {
 	for i := range n {
 		s := t.on(b, fmt.Sprintf("ended/%d", i))
 		s.completeFor(s.acquire(), success("old"), t.short())
-		out = append(out, s)
+		planted = append(planted, s)
 	}
 	t.lapse()
-	return out
+	return planted
 }
 
 func purgeSteps(t *trial) {
@@ -157,6 +158,62 @@ func purgeCancelled(t *trial) {
 	}
 	if n := t.purge(b, driver.PurgeParams{Batch: 2}); res.Purged+n < 5 {
 		t.Errorf("purged %d, then %d, but 5 records had ended", res.Purged, n)
+	}
+}
+
+// purgeAgainstClaims: new claims of ended records, while a purge is on its way.
+func purgeAgainstClaims(t *trial) {
+	b := t.open()
+	subjects := t.plantEnded(b, t.rounds())
+	refs := make([]driver.Ref, len(subjects))
+	t.together(5, func(j int) {
+		if j == 0 {
+			t.purge(b, driver.PurgeParams{Batch: 3})
+			return
+		}
+		for i := j - 1; i < len(subjects); i += 4 {
+			s, p := subjects[i], subjects[i].params()
+			if res, err := s.b.Claim(s.ctx(), p); err != nil || res.Fact != driver.Acquired {
+				t.Errorf("Claim beside a purge: %s, want acquired", found(res, err))
+			} else {
+				refs[i] = driver.Ref{Key: s.key, Owner: p.Owner, Token: res.Record.Token}
+			}
+		}
+	})
+	for i, s := range subjects {
+		if err := s.complete(refs[i], success("new")); err != nil {
+			t.Errorf("Complete of a key that was claimed beside a purge: error %q", err)
+		}
+	}
+}
+
+// purgeAgainstCompletions is case C23: owners complete old unknown records, while
+// a purge of these is on its way. The record is there if the owner was told so.
+func purgeAgainstCompletions(t *trial) {
+	b := t.open()
+	subjects, owners := make([]*subject, t.rounds()), make([]driver.Ref, t.rounds())
+	for i := range subjects {
+		subjects[i] = t.on(b, fmt.Sprint(i))
+		owners[i] = subjects[i].acquire(lease(t.short()))
+	}
+	t.lapse()
+	told := make([]error, len(subjects))
+	t.together(5, func(j int) {
+		if j == 0 {
+			t.purge(b, driver.PurgeParams{Batch: 3, UnknownAfter: t.short() / 2})
+			return
+		}
+		for i := j - 1; i < len(subjects); i += 4 {
+			told[i] = subjects[i].complete(owners[i], success("late"))
+		}
+	})
+	for i, s := range subjects {
+		if told[i] == nil {
+			s.stands(success("late"))
+			continue
+		}
+		t.refused(told[i], driver.ErrLeaseLost, "Complete of a record that was purged")
+		s.gone("after a purge")
 	}
 }
 

@@ -60,6 +60,32 @@ func extended(a, b *driver.Record) []string {
 	return out
 }
 
+// inconsistent names what contradicts itself in a record, whatever happened to
+// it.
+func inconsistent(key string, r *driver.Record) []string {
+	var out []string
+	must := func(ok bool, format string, args ...any) {
+		if !ok {
+			out = append(out, fmt.Sprintf("a %v record ", r.State)+fmt.Sprintf(format, args...))
+		}
+	}
+	done, none := r.State.Completed(), r.Outcome.Equal(&driver.Outcome{})
+	must(r.Key == key, "of %.80q says it is of %.80q", key, r.Key)
+	must(r.State >= driver.Claimed && r.State <= driver.Unknown, "has no state")
+	must(r.Token != 0, "has token 0")
+	must(r.Attempt >= 1, "has attempt %d", r.Attempt)
+	must(r.Format >= 1, "has format %d", r.Format)
+	must(!r.Held || r.Doubt, "is held, but not in doubt")
+	must(!r.Held || r.State == driver.Claimed || r.State == driver.Unknown, "is held")
+	must(done == !r.RecordedAt.IsZero(), "is recorded at %v", r.RecordedAt)
+	must(done || none, "has an outcome: %s", describe(&r.Outcome))
+	must(!done || r.Outcome.Failed == (r.State == driver.Failed), "has outcome %s", describe(&r.Outcome))
+	must(!done || r.Revision >= 1, "has revision %d", r.Revision)
+	must(r.LeaseLeft == 0 || r.State == driver.Claimed && r.LeaseLeft > 0, "has %v of a lease left", r.LeaseLeft)
+	must(r.ClaimAge >= 0 && r.RetentionLeft >= 0, "has age %v, retention left %v", r.ClaimAge, r.RetentionLeft)
+	return out
+}
+
 // windows are the record's providers by name, without what passes by itself.
 // The contract gives them no order.
 func windows(r *driver.Record) []driver.ProviderWindow {

@@ -17,23 +17,13 @@ func (r *reference) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.C
 	}
 	r.data.mu.Lock()
 	defer r.data.mu.Unlock()
-	if r.blockedFor(ctx, p) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if rec, err := r.load(p.Key); err == nil && rec != nil {
-			return &driver.ClaimResult{Fact: driver.InProgress, Record: r.show(p.Key, rec)}, nil
-		}
+	if res, err := r.wait(ctx, p); res != nil || err != nil {
+		return res, err
 	}
 	rec, err := r.load(p.Key)
-	if err != nil {
-		return nil, err
-	}
-	if r.between != nil || r.bug == readThenWrite {
-		rec = r.gap(p, rec)
-		if r.bug != readThenWrite {
-			rec, err = r.load(p.Key)
-		}
+	r.gap()
+	if r.bug != readThenWrite {
+		rec, err = r.load(p.Key)
 	}
 	if err != nil {
 		return nil, err
@@ -42,13 +32,8 @@ func (r *reference) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.C
 	if err != nil {
 		return nil, err
 	}
-	if (fact == driver.Acquired || fact == driver.TakenOver) && !(rec != nil && r.own(rec, p)) {
-		rec = r.take(rec, p)
-		fact = driver.Acquired
-		if rec.Doubt {
-			fact = driver.TakenOver
-		}
-		r.save(p.Key, rec)
+	if fact == driver.Acquired || fact == driver.TakenOver {
+		rec, fact = r.acquire(rec, p, fact)
 	}
 	if r.bug == refusedSetsPrint && fact == driver.InProgress && rec.Print.IsZero() && len(p.Fingerprints) > 0 {
 		rec.Print = p.Fingerprints[0]
@@ -62,38 +47,60 @@ func (r *reference) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.C
 	return res, r.lie(ctx)
 }
 
-// gap lets others in between a read and the write.
-func (r *reference) gap(p *driver.ClaimParams, rec *stored) *stored {
-	r.data.mu.Unlock()
-	if r.between != nil {
-		r.between()
-	} else {
-		time.Sleep(time.Millisecond) // in a bubble: until all others have read
+// acquire gives the key to p, unless it is p's already.
+func (r *reference) acquire(rec *stored, p *driver.ClaimParams, fact driver.Fact) (*stored, driver.Fact) {
+	if rec != nil && rec.Owner == p.Owner && !rec.Settled && !rec.done() {
+		return rec, fact
 	}
-	r.data.mu.Lock()
-	return rec
+	rec = r.take(rec, p)
+	r.save(p.Key, rec)
+	if rec.Doubt {
+		return rec, driver.TakenOver
+	}
+	return rec, driver.Acquired
 }
 
-// blockedFor waits while another transaction holds the record.
-func (r *reference) blockedFor(ctx context.Context, p *driver.ClaimParams) bool {
+// gap lets others in between a read and the write.
+func (r *reference) gap() {
+	if r.between == nil {
+		r.pauseIf(readThenWrite)
+		return
+	}
+	r.data.mu.Unlock()
+	r.between()
+	r.data.mu.Lock()
+}
+
+// pauseIf lets others in, if the bug is to do things in two steps.
+func (r *reference) pauseIf(b bug) {
+	if r.bug == b {
+		r.data.mu.Unlock()
+		time.Sleep(time.Millisecond) // in a bubble: until all others have done what they can
+		r.data.mu.Lock()
+	}
+}
+
+// wait waits while another transaction holds the record. It has a result if the
+// wait ended before that.
+func (r *reference) wait(ctx context.Context, p *driver.ClaimParams) (*driver.ClaimResult, error) {
 	limit := time.Now().Add(p.LockWait)
 	for r.data.blocked[p.Key] && r.bug != waitIgnored {
-		if time.Now().After(limit) && r.bug != waitUnbounded || ctx.Err() != nil && r.bug != waitIgnoresContext {
-			return true
+		now := time.Now()
+		switch {
+		case ctx.Err() != nil && r.bug != waitIgnoresContext:
+			return nil, ctx.Err()
+		case now.After(limit) && r.bug != waitUnbounded && r.bug != waitIgnoresContext, now.After(limit.Add(time.Hour)):
+			res := &driver.ClaimResult{Fact: driver.InProgress, Record: driver.Record{Key: p.Key}}
+			if r.bug == waitTellsLease {
+				res.Record.LeaseLeft = p.Lease
+			}
+			return res, nil
 		}
 		r.data.mu.Unlock()
 		time.Sleep(10 * time.Millisecond) // in a bubble
 		r.data.mu.Lock()
-		if r.bug == waitUnbounded && time.Now().After(limit.Add(time.Hour)) || r.bug == waitIgnoresContext && time.Now().After(limit.Add(p.LockWait)) {
-			return false
-		}
 	}
-	return false
-}
-
-// own reports whether the current claim is p's.
-func (r *reference) own(rec *stored, p *driver.ClaimParams) bool {
-	return rec.Owner == p.Owner && !rec.Settled && !rec.done()
+	return nil, nil //nolint:nilnil // nothing stands in the way
 }
 
 // decide is the order of Claim.
@@ -116,7 +123,7 @@ func (r *reference) decide(rec *stored, p *driver.ClaimParams) (driver.Fact, err
 		}
 		return driver.Completed, nil
 	}
-	if fact, err, ok := r.owned(rec, p); ok {
+	if fact, ok, err := r.owned(rec, p); ok {
 		return fact, err
 	}
 	if p.ExpectToken != 0 && p.ExpectToken != rec.Token && r.bug != expectIgnored {
@@ -173,39 +180,39 @@ func (r *reference) compare(rec *stored, p *driver.ClaimParams) (driver.Fact, er
 }
 
 // owned answers a claim by the record's last owner.
-func (r *reference) owned(rec *stored, p *driver.ClaimParams) (driver.Fact, error, bool) {
+func (r *reference) owned(rec *stored, p *driver.ClaimParams) (fact driver.Fact, ok bool, err error) {
 	if rec.Owner != p.Owner {
-		return 0, nil, false
+		return 0, false, nil
 	}
 	if rec.Settled {
 		if r.bug == lateCopyAccepted {
-			return 0, nil, false
+			return 0, false, nil
 		}
-		return 0, driver.ErrLeaseLost, true
+		return 0, true, driver.ErrLeaseLost
 	}
 	switch r.bug {
 	case ownClaimRefused:
-		return 0, nil, false
+		return 0, false, nil
 	case ownClaimExtends:
 		ends := time.Now().Add(p.Lease)
 		rec.LeaseEnds = &ends
 		r.save(p.Key, rec)
 	case ownClaimExpects:
 		if p.ExpectToken != 0 && p.ExpectToken != rec.Token {
-			return 0, driver.ErrConflict, true
+			return 0, true, driver.ErrConflict
 		}
 	case ownClaimCounts:
 		rec.Attempt++
 		r.save(p.Key, rec)
 	}
-	if rec.Doubt && r.bug != ownTakeoverIsFresh {
-		return driver.TakenOver, nil, true
+	if rec.Doubt && r.bug != ownTakeoverIsFresh || r.bug == ownTakeoverIsDoubt && rec.Attempt > 1 {
+		return driver.TakenOver, true, nil
 	}
-	return driver.Acquired, nil, true
+	return driver.Acquired, true, nil
 }
 
 func (r *reference) mayTake(rec *stored, p *driver.ClaimParams, now time.Time) bool {
-	unknown := rec.unknown(now) || r.bug == takesLive
+	unknown := rec.unknown(now) || r.bug == takesLive && rec.State == "claimed"
 	var need driver.Take
 	switch {
 	case rec.Held && r.bug != heldIsUnknown:
@@ -257,6 +264,11 @@ func (r *reference) take(rec *stored, p *driver.ClaimParams) *stored {
 	} else {
 		if r.bug != tokenKeptOnRelease || rec.State != "released" {
 			rec.Token = r.next(rec)
+		}
+		if rec.State == "released" && !rec.Doubt && r.bug != windowsOutliveClean {
+			for i := range rec.Providers {
+				rec.Providers[i].Since = now
+			}
 		}
 		rec.Doubt = rec.Doubt || rec.unknown(now) && r.bug != takeoverNotInDoubt && r.bug != unknownIsReleased || r.bug == releasedInDoubt
 	}

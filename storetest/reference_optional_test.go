@@ -69,6 +69,10 @@ func (r full) Redact(_ context.Context, key string, p *driver.EditParams) error 
 			o.Value = rec.Outcome.Value
 		case redactDropsCode:
 			o.Code = ""
+		case redactKeepsBody:
+			if o.Failed {
+				o.Body = driver.BodyKept
+			}
 		}
 		rec.Outcome, rec.Refs = &o, nil
 		return nil
@@ -88,6 +92,9 @@ func (r full) Reset(_ context.Context, key string, p *driver.EditParams) error {
 		rec.KeptUntil = r.keep(time.Now(), p.Retention)
 		if r.bug == resetForgetsAttempts {
 			rec.Attempt = 0
+		}
+		if r.bug == resetForgetsRequest {
+			rec.Print, rec.Refs = driver.Fingerprint{}, nil
 		}
 		if r.bug != resetKeepsOwner {
 			rec.Owner = driver.Owner{}
@@ -112,6 +119,7 @@ func (r full) edit(key string, p *driver.EditParams, f func(*stored) error) erro
 	if rec.Token != p.Token && r.bug != editBlind {
 		return driver.ErrConflict
 	}
+	r.pauseIf(editInTwoSteps)
 	if err := f(rec); err != nil {
 		if err == errNothing { //nolint:errorlint // never wrapped
 			return nil
@@ -213,30 +221,36 @@ func (r full) Purge(ctx context.Context, p *driver.PurgeParams) (*driver.PurgeRe
 func (r full) purgeStep(batch int, unknownAfter time.Duration) (n int64) {
 	r.data.mu.Lock()
 	defer r.data.mu.Unlock()
-	now := time.Now()
+	var ended []string
 	for key := range r.data.records {
-		rec, err := r.load(key)
-		expired := err == nil && rec == nil
-		if err != nil && r.bug == purgeTakesGarbage {
-			expired = true
-		}
-		if rec != nil && rec.unknown(now) {
-			age := now.Sub(rec.ChangedAt)
-			if r.bug == purgeByClaimTime {
-				age = now.Sub(rec.ClaimedAt)
-			}
-			expired = unknownAfter > 0 && age > unknownAfter && r.bug != purgeUnknownIgnored || unknownAfter == 0 && r.bug == purgeTakesUnknown
-		}
-		if rec != nil && r.bug == purgeTakesReleased && rec.State == "released" {
-			expired = true
-		}
-		if !expired {
-			continue
-		}
-		delete(r.data.records, key)
-		if n++; n == int64(batch) {
-			return n
+		if len(ended) < batch && r.purgeable(key, unknownAfter) {
+			ended = append(ended, key)
 		}
 	}
-	return n
+	r.pauseIf(purgeInTwoSteps)
+	for _, key := range ended {
+		delete(r.data.records, key)
+	}
+	return int64(len(ended))
+}
+
+func (r full) purgeable(key string, unknownAfter time.Duration) bool {
+	rec, err := r.load(key)
+	if err != nil {
+		return r.bug == purgeTakesGarbage
+	}
+	if rec == nil {
+		return true
+	}
+	if now := time.Now(); rec.unknown(now) {
+		age := now.Sub(rec.ChangedAt)
+		if r.bug == purgeByClaimTime {
+			age = now.Sub(rec.ClaimedAt)
+		}
+		if unknownAfter == 0 {
+			return r.bug == purgeTakesUnknown
+		}
+		return age > unknownAfter && r.bug != purgeUnknownIgnored
+	}
+	return r.bug == purgeTakesReleased && rec.State == "released"
 }

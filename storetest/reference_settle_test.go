@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -16,6 +17,8 @@ func (r *reference) Renew(ctx context.Context, ref driver.Ref, p *driver.RenewPa
 		}
 		ends := now.Add(p.Lease)
 		switch r.bug {
+		case renewDoesNothing:
+			return errNothing
 		case renewAdds:
 			ends = rec.LeaseEnds.Add(p.Lease)
 		case renewNeverShorter:
@@ -36,6 +39,7 @@ func (r *reference) Renew(ctx context.Context, ref driver.Ref, p *driver.RenewPa
 
 func (r *reference) Annotate(ctx context.Context, ref driver.Ref, p *driver.AnnotateParams) error {
 	return r.change(ctx, ref, annotating, func(rec *stored, now time.Time) error {
+		had := len(rec.Refs)
 		for _, x := range p.Refs {
 			if !slices.Contains(rec.Refs, x) || r.bug == refsTwice {
 				rec.Refs = append(rec.Refs, x)
@@ -57,6 +61,9 @@ func (r *reference) Annotate(ctx context.Context, ref driver.Ref, p *driver.Anno
 			rec.LeaseEnds = &ends
 		}
 		r.audit(rec, p.Audit, now)
+		if !p.NotExecuted && p.Audit == nil && len(rec.Refs) == had && r.bug != annotateTouches && r.bug != annotateRenews && r.bug != auditForgotten {
+			return errNothing
+		}
 		return nil
 	})
 }
@@ -72,6 +79,9 @@ func (r *reference) Complete(ctx context.Context, ref driver.Ref, p *driver.Comp
 		if rec.done() && !r.rewrites(rec, &p.Outcome) {
 			if p.Outcome.Equal(rec.Outcome) && r.bug != completeNotIdempotent {
 				return errNothing
+			}
+			if r.bug == errorsNameValues {
+				return fmt.Errorf("%w: %s is recorded", driver.ErrLeaseLost, rec.Outcome.Value)
 			}
 			return driver.ErrLeaseLost
 		}
@@ -164,8 +174,11 @@ func (r *reference) change(ctx context.Context, ref driver.Ref, what action, f f
 	ends := what == completing || what == releasing
 	rec, err := r.current(ref, ends && r.bug != zeroRefused || r.bug == zeroEverywhere, ends)
 	if err != nil && (rec == nil || !r.unowned(rec, ref, what)) {
-		if rec == nil && r.bug == absentIsNotFound && err != nil {
+		switch {
+		case rec == nil && r.bug == absentIsNotFound:
 			return driver.ErrNotFound
+		case r.bug == errorsNameKeys:
+			return fmt.Errorf("%s: %w", ref.Key, err)
 		}
 		return err
 	}

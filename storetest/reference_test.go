@@ -215,7 +215,11 @@ func (r *reference) current(ref driver.Ref, zero, settled bool) (*stored, error)
 	if err != nil {
 		return nil, err
 	}
-	if rec == nil || rec.Owner != ref.Owner || rec.Token != ref.Token && !(zero && ref.Token == 0) || rec.Settled && !settled {
+	nobody := ref.Owner == (driver.Owner{}) && r.bug != zeroOwnerHolds
+	if rec == nil || nobody || rec.Owner != ref.Owner || rec.Settled && !settled {
+		return rec, driver.ErrLeaseLost
+	}
+	if rec.Token != ref.Token && (!zero || ref.Token != 0) {
 		return rec, driver.ErrLeaseLost
 	}
 	return rec, nil

@@ -152,8 +152,8 @@ func releaseAudit(t *trial) {
 	} {
 		s := t.on(b, name)
 		ref := s.acquire()
-		how.Audit = audit("olga", name)
+		how.Audit = audit(operator, name)
 		s.must(s.release(ref, how), "Release")
-		s.audited("olga", name, "Release")
+		s.audited(name, "Release")
 	}
 }

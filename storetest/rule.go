@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +32,7 @@ type suite struct {
 	wrap    func(t *testing.T, body func(t *testing.T))
 	advance func(tb testing.TB, d time.Duration)
 	unit    time.Duration
+	tick    time.Duration
 	lacks   func(need) string
 	h       *Harness
 	ch      *CacheHarness
@@ -42,6 +44,9 @@ func (s *suite) defaults() {
 		if s.wrap != nil {
 			s.unit = time.Second
 		}
+	}
+	if s.wrap != nil {
+		s.tick = 2 * grain
 	}
 	if s.wrap == nil {
 		s.wrap = func(t *testing.T, body func(t *testing.T)) { t.Helper(); body(t) }
@@ -85,7 +90,7 @@ func (s *suite) try(t *testing.T, r *rule) *trial {
 	t.Helper()
 	var tr *trial
 	for unit, tries := s.unit, 0; tries < 6; unit, tries = 2*unit, tries+1 {
-		tr = &trial{suite: s, rule: r, unit: unit}
+		tr = &trial{suite: s, rule: r, unit: unit, tick: s.tick}
 		var slow bool
 		s.wrap(t, func(t *testing.T) {
 			t.Helper()
@@ -103,14 +108,22 @@ func (s *suite) try(t *testing.T, r *rule) *trial {
 // report turns what a trial found into a failure of the test.
 func report(t *testing.T, tr *trial) {
 	t.Helper()
-	if len(tr.failures) == 0 {
-		return
+	if m := tr.message(); m != "" {
+		t.Error(m)
 	}
-	text := fmt.Sprintf("broken rule %q\n%s\nthe rule:\n%s", tr.rule.name, indent(strings.Join(tr.failures, "\n")), indent(tr.rule.text))
-	if calls := tr.trace.String(); calls != "" {
+}
+
+// message tells what happened, which rule that breaks, and the last calls; "" if
+// nothing is broken.
+func (t *trial) message() string {
+	if len(t.failures) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("broken rule %q\n%s\nthe rule:\n%s", t.rule.name, indent(strings.Join(t.failures, "\n")), indent(t.rule.text))
+	if calls := t.trace.String(); calls != "" {
 		text += "\nthe last calls:\n" + indent(calls)
 	}
-	t.Error(text)
+	return text
 }
 
 func indent(s string) string {
@@ -124,7 +137,8 @@ type trial struct {
 	rule  *rule
 	tb    testing.TB
 	unit  time.Duration
-	space string // the namespace that no other trial uses
+	tick  time.Duration // what passes before each picture
+	space string        // the namespace that no other trial uses
 	trace trace
 
 	mu       sync.Mutex
@@ -179,17 +193,12 @@ func (t *trial) within(start time.Time, d time.Duration) {
 func caller() string {
 	pcs := make([]uintptr, 16)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
-	last := "?"
 	for {
 		f, more := frames.Next()
-		last = fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
-		switch filepath.Base(f.File) {
-		case "rule.go", "subject.go", "record.go", "trace.go":
-		default:
-			return last
-		}
-		if !more {
-			return last
+		file := filepath.Base(f.File)
+		helper := slices.Contains([]string{"rule.go", "subject.go", "record.go", "trace.go"}, file)
+		if !helper || !more {
+			return fmt.Sprintf("%s:%d", file, f.Line)
 		}
 	}
 }

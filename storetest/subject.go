@@ -54,6 +54,15 @@ type subject struct {
 	b   driver.Backend
 	raw driver.Backend // b without the trace, for the harness
 	key string
+	// under, if set, is the context of its calls instead of the test's.
+	under func() context.Context
+}
+
+func (s *subject) ctx() context.Context {
+	if s.under != nil {
+		return s.under()
+	}
+	return s.trial.ctx()
 }
 
 // open returns a fresh handle.
@@ -75,9 +84,6 @@ func (t *trial) on(b driver.Backend, key string) *subject {
 
 // subject returns a key that has no record, on a fresh handle.
 func (t *trial) subject() *subject { return t.on(t.open(), "key") }
-
-// other returns another key on the same handle.
-func (s *subject) other(key string) *subject { return s.on(s.raw, key) }
 
 func (t *trial) ctx() context.Context { return t.tb.Context() }
 
@@ -200,6 +206,9 @@ func (s *subject) look() *driver.Record {
 	if err != nil || rec == nil {
 		s.Fatalf("Inspect: error %v, want the record", err)
 	}
+	for _, fault := range inconsistent(s.key, rec) {
+		s.Errorf("Inspect: %s", fault)
+	}
 	return rec
 }
 
@@ -230,12 +239,19 @@ type picture struct {
 	raw []byte
 }
 
-// picture remembers the record as it is.
+// picture remembers the record as it is. In a bubble, where that takes no time,
+// the clock moves on before: what a call writes in passing, like the time of a
+// change or a later end, then shows.
 func (s *subject) picture() picture {
+	if s.tick > 0 {
+		s.pass(s.tick)
+	}
 	rec, err := s.b.Inspect(s.ctx(), s.key)
 	p := picture{rec: rec, err: err}
 	if s.h.RawBytes != nil {
-		p.raw = s.h.RawBytes(s.tb, s.raw, s.key)
+		if p.raw = s.h.RawBytes(s.tb, s.raw, s.key); rec != nil && len(p.raw) == 0 {
+			s.Errorf("the harness's RawBytes finds nothing, Inspect a %v record", rec.State)
+		}
 	}
 	return p
 }

@@ -11,6 +11,8 @@ const (
 
 	i3 = "I3. Renew, Annotate, Complete and Release act only for the current (Owner, Token), until somebody takes over or resolves, also after the lease's end; otherwise they return [ErrLeaseLost] and have no effect."
 
+	zeroOwner = "The zero Owner never holds one."
+
 	i3Zero = "Release and Complete with Token 0 act for whatever token the Owner holds."
 
 	i4 = "I4. A completed outcome is immutable, byte for byte, until its retention ends."
@@ -44,6 +46,8 @@ const (
 	i13Kept = "A record without an outcome (claimed, released, unknown) is kept at least as long, counted from its last change."
 
 	i13Unknown = "Records whose outcome is unknown are not purged unless the caller asks for it"
+
+	i13Days = "kept at least 90 days where the server expires by itself: a crash must not turn into \"never seen\" because time ran out."
 )
 
 const (
@@ -51,17 +55,18 @@ const (
 	claim2     = "2. No record, or its retention has ended (I13): acquired if p.Take has TakeAbsent, else ErrNotFound."
 	claim3     = "3. Another fingerprint: Mismatch (I5). A stored fingerprint whose key id is in none of p.Fingerprints: ErrCorrupt (I12)."
 	claim4     = "4. An outcome is recorded: Completed, with it."
-	claim5     = "5. The current claim is p.Owner's: Acquired or TakenOver, as the first time, nothing changed (I6). The last claim was p.Owner's and is settled: ErrLeaseLost (I6)."
+	claim5     = "5. The current claim is p.Owner's: TakenOver if the record is in doubt, else Acquired; nothing changes (I6). The last claim was p.Owner's and is settled: ErrLeaseLost (I6)."
 	claim6     = "6. p.ExpectToken is set and is not the record's token: ErrConflict."
 	claim7     = "7. An unexpired claim: InProgress (I1)."
 	claim8     = "8. The record may be taken according to p.Take and p.MinWindow: it gets p.Owner, a higher token (I2), the next attempt number and the lease. TakenOver if it is now in doubt, else Acquired."
 	claim9     = "9. Released and not in doubt: ErrConflict. Otherwise Held."
-	claimWait  = "A backend that cannot answer within p.LockWait because another transaction holds the record returns InProgress."
+	claimWait  = "A backend that cannot answer within p.LockWait because another transaction holds the record returns InProgress, with LeaseLeft 0 and whatever else of the record it knows."
 	claimTake  = "An unexpired claim can never be taken, and a completed record neither."
 	claimLease = "Lease is how long the claim is exclusive, counted by the backend from the instant at which it acquires. At least one millisecond."
 	claimRec   = "ClaimResult is what [Backend.Claim] found, and the record after the call."
 
 	claimProviders = "A name that the record does not have yet is added when the claim is acquired, and its window begins then; one it has keeps its window and its beginning."
+	claimAnew      = "When the record was released and not in doubt, no provider has seen the key, and every window begins anew with the claim."
 	claimWindow    = "MinWindow, if positive, forbids taking a record in doubt (released in doubt, or unknown) when less than this is left of some window among its Providers and p.Providers. It does not apply to a record that is not in doubt."
 )
 
@@ -87,17 +92,19 @@ const (
 	textSnapshot = "Record is a snapshot of what a backend keeps for a key."
 	textClocks   = "ClaimAge is how long ago the last claim was made."
 
+	textSafe     = "Every method is safe for concurrent use by many goroutines and many processes."
 	textContexts = "Every method returns soon after its context has ended; what the server then does with the call is unknown (I8)."
 	textParams   = "A backend must not keep the parameter structs, or anything they point to, after it returned"
 	textValues   = "Value of a success, byte for byte."
 	textInvalid  = "ErrInvalidKey: the backend cannot store this key."
+	textErrors   = "Texts of errors contain no key, no value and no credential of the server"
 	textUnwraps  = "[As] finds optional interfaces through it."
 )
 
 const (
-	textRedact       = "Redact removes the body of a completed record and leaves a tombstone: it stays completed, with the same token and retention and a higher revision. The value, message and references are gone; a failure keeps its Code. ErrNotFound without a record, ErrConflict if the token differs or no outcome is recorded."
+	textRedact       = "Redact removes the body of a completed record and leaves a tombstone: it stays completed, with the same token and retention and a higher revision. The value, message and references are gone, and Body is BodyRedacted, of a failure too; a failure keeps its Code. ErrNotFound without a record, ErrConflict if the token differs or no outcome is recorded."
 	textRedactTwice  = "Redacting what is redacted changes nothing."
-	textReset        = "Reset lets the key run again: it becomes Released, not in doubt and not held, with a higher token and no outcome; attempts go on counting. The owner is forgotten, so an old claim is fenced. ErrNotFound without a record, ErrConflict if the token differs or an unexpired claim stands."
+	textReset        = "Reset lets the key run again: it becomes Released, not in doubt and not held, with a higher token and no outcome; attempts go on counting, the fingerprint and the references stay. The owner is forgotten (zero), so an old claim is fenced. ErrNotFound without a record, ErrConflict if the token differs or an unexpired claim stands."
 	textEditAudit    = "Audit is stored with the time of the backend."
 	textList         = "Records come in an order that stays the same from page to page, without their outcome's Value."
 	textListPage     = "Limit is the page's size; 0 is 100."

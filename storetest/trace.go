@@ -115,16 +115,16 @@ func (w *traced) Complete(ctx context.Context, ref driver.Ref, p *driver.Complet
 }
 
 func (w *traced) Release(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
-	detail := ""
+	var detail strings.Builder
 	for _, f := range []struct {
 		set  bool
 		name string
 	}{{p.Held, " held"}, {p.Doubt, " doubt"}, {p.NotExecuted, " not executed"}} {
 		if f.set {
-			detail += f.name
+			detail.WriteString(f.name)
 		}
 	}
-	return w.ref("Release", ref, detail, w.b.Release(ctx, ref, p))
+	return w.ref("Release", ref, detail.String(), w.b.Release(ctx, ref, p))
 }
 
 func (w *traced) Inspect(ctx context.Context, key string) (*driver.Record, error) {

@@ -160,7 +160,7 @@ func checkerTells(t *trial) {
 
 // findings are those joined in err.
 func findings(err error) []*driver.Finding {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the tree is walked here, node by node
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var out []*driver.Finding
 		for _, e := range joined.Unwrap() {
 			out = append(out, findings(e)...)

@@ -62,22 +62,29 @@ func state(t *testing.T, b driver.Backend) driver.State {
 	return rec.State
 }
 
-// The table of the package documentation, for a Complete.
-func TestEachFaultDoesToACallWhatItSays(t *testing.T) {
-	t.Parallel()
+// outcome is what the caller of a faulty Complete sees, and what became of it.
+type outcome struct {
+	fault func(cancel func()) faultstore.Fault
+	err   error
+	after time.Duration
+	sent  int
+	ended bool // the caller's context, afterwards
+}
+
+// outcomes is the table of the package documentation. The caller's context ends
+// after two minutes.
+func outcomes() map[string]outcome {
 	const minute = time.Minute // past the lease
-	type row struct {
-		fault func(cancel func()) faultstore.Fault
-		// what the caller of Complete sees, after how long, and what became of it
-		err   error
-		after time.Duration
-		sent  int
-		ended bool // the caller's context, afterwards
-	}
 	fixed := func(f faultstore.Fault) func(func()) faultstore.Fault {
 		return func(func()) faultstore.Fault { return f }
 	}
-	rows := map[string]row{
+	before := func(act func(func()) func(context.Context) error) func(func()) faultstore.Fault {
+		return func(cancel func()) faultstore.Fault { return faultstore.Fault{Before: act(cancel)} }
+	}
+	after := func(act func(func()) func(context.Context) error) func(func()) faultstore.Fault {
+		return func(cancel func()) faultstore.Fault { return faultstore.Fault{After: act(cancel)} }
+	}
+	return map[string]outcome{
 		"none":                    {fault: fixed(faultstore.Fault{}), sent: 1},
 		"error, not applied":      {fault: fixed(faultstore.Fault{Drop: true, Err: errDown}), err: errDown},
 		"dropped without a name":  {fault: fixed(faultstore.Fault{Drop: true}), err: faultstore.ErrDropped},
@@ -99,49 +106,33 @@ func TestEachFaultDoesToACallWhatItSays(t *testing.T) {
 			fault: fixed(faultstore.Fault{After: faultstore.PauseUntil(nil)}),
 			err:   context.DeadlineExceeded, after: 2 * minute, sent: 1, ended: true,
 		},
-		"context ends before the send": {
-			fault: func(cancel func()) faultstore.Fault {
-				return faultstore.Fault{Before: faultstore.Cut(cancel)}
-			},
-			err: context.Canceled, ended: true,
-		},
-		"context ends before, the backend looks": {
-			fault: func(cancel func()) faultstore.Fault {
-				return faultstore.Fault{Before: faultstore.End(cancel)}
-			},
-			err: context.Canceled, sent: 1, ended: true,
-		},
-		"context ends during the call": {
-			fault: func(cancel func()) faultstore.Fault {
-				return faultstore.Fault{After: faultstore.Cut(cancel)}
-			},
-			err: context.Canceled, sent: 1, ended: true,
-		},
-		"context ends after the reply": {
-			fault: func(cancel func()) faultstore.Fault {
-				return faultstore.Fault{After: faultstore.End(cancel)}
-			},
-			sent: 1, ended: true,
-		},
+		"context ends before the send":           {fault: before(faultstore.Cut), err: context.Canceled, ended: true},
+		"context ends before, the backend looks": {fault: before(faultstore.End), err: context.Canceled, sent: 1, ended: true},
+		"context ends during the call":           {fault: after(faultstore.Cut), err: context.Canceled, sent: 1, ended: true},
+		"context ends after the reply":           {fault: after(faultstore.End), sent: 1, ended: true},
 	}
-	for name, r := range rows {
+}
+
+func TestEachFaultDoesToACallWhatItSays(t *testing.T) {
+	t.Parallel()
+	for name, o := range outcomes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 				defer cancel()
 				inner := memstore.New(nil)
-				s := faultstore.New(inner, faultstore.At(faultstore.Complete, 1, r.fault(cancel)))
+				s := faultstore.New(inner, faultstore.At(faultstore.Complete, 1, o.fault(cancel)))
 				ref := claim(t, s, 1)
 				start := time.Now()
-				require.ErrorIs(t, s.Complete(ctx, ref, success("v")), r.err)
-				require.Equal(t, r.after, time.Since(start))
-				require.Equal(t, r.ended, ctx.Err() != nil)
+				require.ErrorIs(t, s.Complete(ctx, ref, success("v")), o.err)
+				require.Equal(t, o.after, time.Since(start))
+				require.Equal(t, o.ended, ctx.Err() != nil)
 				e := s.Log()[1]
-				require.Equal(t, r.sent, e.Sent)
+				require.Equal(t, o.sent, e.Sent)
 				require.True(t, e.Returned)
-				require.ErrorIs(t, e.Err, r.err)
-				applied := r.sent > 0 && e.Inner == nil
+				require.ErrorIs(t, e.Err, o.err)
+				applied := o.sent > 0 && e.Inner == nil
 				require.Equal(t, applied, state(t, inner).Completed())
 			})
 		})
