@@ -191,6 +191,9 @@ func (s *Store) claim(ctx context.Context, c *Claim, started time.Duration) (*dr
 	case c.opts.recover == nil:
 		c.params.MinWindow = c.opts.maxRun
 	}
+	if c.opts.wait > 0 { // it bounds the wait for a transaction too; time for the answer must remain
+		c.params.LockWait = min(c.opts.wait, s.opts.StoreTimeout/2)
+	}
 	if _, err := rand.Read(c.params.Owner[:]); err != nil {
 		return nil, fmt.Errorf("%w: no random bytes for the owner: %w", driver.ErrUnavailable, err)
 	}

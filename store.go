@@ -57,9 +57,11 @@ func (s *Store) Backend() driver.Backend { return s.b }
 // it has the options of s, its calls and those of s meet in the process, and
 // [Store.Close] of either closes both. It is for backends that bind one call to
 // a transaction of the caller's: b must keep its records where s's backend does.
+// FailOpen does not apply to it: without the backend there is no transaction to
+// run in.
 func (s *Store) WithBackend(b driver.Backend) *Store {
 	bound := *s
-	bound.b = b
+	bound.b, bound.opts.FailOpen = b, false
 	bound.call.store = &bound
 	return &bound
 }
