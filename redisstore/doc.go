@@ -1,0 +1,2 @@
+// Package redisstore keeps the records of idem in Redis or Valkey.
+package redisstore
