@@ -40,19 +40,22 @@ func (s *Store) begin(ctx context.Context, key string, opts []ExecuteOption) (*C
 	if err := s.checkKey(key); err != nil {
 		return nil, err
 	}
-	every, err := renewal(c.opts.lease, s.opts.RenewEvery)
+	every := s.opts.RenewEvery
+	if c.opts.neverRenewed {
+		every = 0
+	}
+	every, err := renewal(c.opts.lease, every)
 	if err != nil {
 		return nil, err
 	}
 	c.opts.renewEvery = every
 	c.stored = driver.JoinKey(s.opts.Namespace, key)
 	c.key = c.stored[len(c.stored)-len(key):] // a copy: the caller may reuse its bytes
+	if ctx.Err() != nil {
+		return nil, c.error(nil, "the caller's context had ended", withCause(ctx, nil))
+	}
 	if !s.running.enter() {
 		return nil, newError(ErrClosed, s.label(key), "", nil)
-	}
-	if ctx.Err() != nil {
-		s.running.leave()
-		return nil, c.error(nil, "the caller's context had ended", withCause(ctx, nil))
 	}
 	return c, nil
 }
@@ -78,11 +81,11 @@ func (s *Store) acquire(ctx context.Context, c *Claim) (replay bool, err error) 
 	return replay, err
 }
 
-// runsIn returns the claim under which the key is already running in this very
-// context, or nil.
+// runsIn returns the claim under which the key is running in this very context,
+// or nil. A context may outlive the claim it carries.
 func (c *Claim) runsIn(ctx context.Context) *Claim {
 	for r, ok := ClaimFrom(ctx); ok; r, ok = ClaimFrom(r.ctx) {
-		if r.store.meeting == c.store.meeting && r.stored == c.stored {
+		if r.store.meeting == c.store.meeting && r.stored == c.stored && r.runs() {
 			return r
 		}
 	}
@@ -265,6 +268,7 @@ func (s *Store) failsOpen(ctx context.Context, c *Claim, err error) bool {
 // not answer.
 func (s *Store) abandon(ctx context.Context, c *Claim) {
 	ref := driver.Ref{Key: c.stored, Owner: c.params.Owner}
+	c.applied = false
 	s.running.add()
 	go func() {
 		defer s.running.leave()

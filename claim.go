@@ -31,6 +31,7 @@ type Claim struct {
 	codec     string             // of the value to record, or recorded; "" is raw bytes
 	began     atomic.Bool        // the operation has begun, or the caller of Store.Claim may have
 	held      bool               // acquired; false beside ErrAlreadyDone and before
+	answered  bool               // the final write was made, or given up
 	open      bool               // running without a claim (FailOpen)
 
 	under claimContext          // the operation's context
@@ -100,6 +101,9 @@ func (c *Claim) Context(parent context.Context) (context.Context, context.Cancel
 		return ctx, func() { cancel(context.Canceled) }
 	}
 	lease := c.leaseContext()
+	if lease.Err() != nil { // at once, not a goroutine later
+		cancel(context.Cause(lease))
+	}
 	forget := context.AfterFunc(lease, func() { cancel(context.Cause(lease)) })
 	return ctx, func() { forget(); cancel(context.Canceled) }
 }

@@ -131,8 +131,8 @@ type Result struct {
 // operation its claim.
 //
 // The value comes back beside [ErrNotRecorded], [ErrNotEncoded] and
-// [ErrTooLarge] too, in the call that ran the operation; with any other error
-// it is the zero value. A recorded value that cannot be decoded into T is a
+// [ErrTooLarge] too, in the call that ran the operation or its recovery; with
+// any other error it is the zero value. A recorded value that cannot be decoded into T is a
 // [*DecodeError]: the operation has run and does not run again. [ReportTo]
 // tells the rest of the [Result]. Everything else is as for Execute.
 func Do[T any](ctx context.Context, s *Store, key string, op func(context.Context, *Claim) (T, error), opts ...ExecuteOption) (T, error) {
@@ -162,11 +162,11 @@ func Do[T any](ctx context.Context, s *Store, key string, op func(context.Contex
 	switch {
 	case ran && (err == nil || !errors.Is(err, ErrLeaseLost)):
 		return value, err
-	case err != nil:
+	case err != nil && (!res.Recovered || !errors.Is(err, ErrNotRecorded) && !errors.Is(err, ErrTooLarge)):
 		return zero, err
 	}
-	if err := s.decode(c, res.Value, &value); err != nil {
-		return zero, err
+	if failed := s.decode(c, res.Value, &value); failed != nil {
+		return zero, orBoth(failed, err)
 	}
-	return value, nil
+	return value, err
 }

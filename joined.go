@@ -14,6 +14,14 @@ type bothErrors struct{ first, second error }
 func (e *bothErrors) Error() string   { return e.second.Error() + ": " + e.first.Error() }
 func (e *bothErrors) Unwrap() []error { return []error{e.first, e.second} }
 
+// orBoth returns first, or both if there is a second.
+func orBoth(first, second error) error {
+	if second == nil {
+		return first
+	}
+	return &bothErrors{first, second}
+}
+
 // orNil avoids an interface that is not nil around a nil pointer.
 func orNil(e *Error) error {
 	if e == nil {

@@ -100,6 +100,14 @@ func (c *Claim) keep(stop context.CancelCauseFunc) {
 	c.timer = time.AfterFunc(c.next()-now, c.tick)
 }
 
+// runs reports whether the claim's operation is running, or, for one from
+// Store.Claim, may be.
+func (c *Claim) runs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.settled && !c.lost && (c.managed || c.trustedAt(c.store.now()))
+}
+
 // runFor is how long the operation may run: MaxRun, or what is left of the
 // shortest provider's window. While a recovery is still to decide, the window
 // does not count.
@@ -200,9 +208,9 @@ func (c *Claim) renewed(started time.Duration, err error) Event {
 		return Event{}
 	case err == nil:
 		c.trust(started)
-		if c.told { // the trust window had ended, and nobody has taken over
+		if c.told && c.trustedAt(c.store.now()) { // the trust window had ended, and nobody has taken over
 			c.window, c.endIt, c.told = nil, nil, false
-			c.store.meeting.run(c)
+			c.store.meeting.enter(c)
 		}
 		if c.renewAt > 0 {
 			c.renewAt = started + c.opts.renewEvery

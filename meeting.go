@@ -101,10 +101,27 @@ func (m *meeting) run(c *Claim) {
 	sh := m.shard(c.stored)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	sh.run(c)
+}
+
+// run is meeting.run; the caller holds the mutex.
+func (sh *meetingShard) run(c *Claim) {
 	sh.running[c.stored] = c
 	if q := sh.waiting[c.stored]; q != nil {
 		q.turn = nil
 	}
+}
+
+// enter makes c the runner of its key unless another one is, which it returns.
+func (m *meeting) enter(c *Claim) *Claim {
+	sh := m.shard(c.stored)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if r := sh.runner(c); r != nil && r != c {
+		return r
+	}
+	sh.run(c)
+	return nil
 }
 
 // leave tells that c does not run its key any more, and how that ended. Only

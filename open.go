@@ -13,14 +13,20 @@ import (
 // Token is 0, Takeover is true because nothing is known. Calls of this process
 // for the same key still meet.
 func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, error) {
-	c.open, c.attempt, c.takeover = true, 1, true
+	c.attempt, c.takeover = 1, true
 	c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner}
 	if len(c.opts.prints) > 0 {
 		c.print = c.opts.prints[0]
 	}
 	c.claimed = s.now()
 	c.trust(c.claimed)
-	s.meeting.run(c)
+	if s.meeting.enter(c) != nil { // somebody runs the key here by now
+		if c.applied {
+			s.abandon(ctx, c)
+		}
+		return s.execute(ctx, c, op)
+	}
+	c.open = true
 	s.observe(ctx, c, Event{Kind: EventUnprotected})
 	res, err := s.run(ctx, c, op)
 	res.Unprotected = true

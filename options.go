@@ -21,12 +21,14 @@ const (
 	defaultMaxWaiters    = 1024
 
 	minLease        = time.Millisecond
+	maxDuration     = 100 * 365 * 24 * time.Hour // of every option; sums of them stay far from overflow
 	maxNamespaceLen = 128
 	maxProviderLen  = 128
 )
 
 // Options configure a [Store]. Nil and the zero value are valid. A zero field
-// means its default; a negative one is [ErrInvalidOption].
+// means its default; a negative one, and a duration over a hundred years, is
+// [ErrInvalidOption].
 type Options struct {
 	// Namespace is part of every key's identity, for ever: two Stores with
 	// different namespaces never share a record. At most 128 bytes, with the
@@ -140,6 +142,7 @@ type callOptions struct {
 	providers                 []driver.ProviderWindow
 	prints                    []driver.Fingerprint
 	report                    *Result
+	neverRenewed              bool // a claim from Store.Claim
 	store                     *Store
 }
 
@@ -151,10 +154,8 @@ func (o *callOptions) strict() bool { return o.policy == Hold || o.recover != ni
 func (o *callOptions) apply(opts []ExecuteOption) error {
 	var first error
 	for _, opt := range opts {
-		err := error(nil)
-		if opt == nil {
-			err = invalidOption("an ExecuteOption is nil")
-		} else {
+		var err error = invalidOption("an ExecuteOption is nil")
+		if opt != nil {
 			err = opt(o)
 		}
 		if first == nil {
@@ -177,6 +178,14 @@ func WithFingerprint(b []byte) ExecuteOption {
 // WithLease sets Options.Lease for this call. Zero keeps the Store's.
 func WithLease(d time.Duration) ExecuteOption {
 	return func(o *callOptions) error { return setDuration(&o.lease, d, "WithLease") }
+}
+
+// claimLease is WithLease for a claim that is never renewed by itself.
+func claimLease(d time.Duration) ExecuteOption {
+	return func(o *callOptions) error {
+		o.neverRenewed = true
+		return setDuration(&o.lease, d, "Claim: the lease")
+	}
 }
 
 // WithMaxRun sets Options.MaxRun for this call. Zero keeps the Store's.
@@ -231,8 +240,8 @@ func WithProvider(name string, window time.Duration) ExecuteOption {
 			return invalidOption("WithProvider(%q): the Store has no Namespace, so another service on the same provider account could share its keys", name)
 		case len(name) > maxProviderLen || checkText(name) != "":
 			return invalidOption("WithProvider(%q): the name is empty, longer than %d bytes, or has forbidden characters", name, maxProviderLen)
-		case window <= 0:
-			return invalidOption("WithProvider(%q): the window %v is not positive", name, window)
+		case window <= 0 || window > maxDuration:
+			return invalidOption("WithProvider(%q): the window %v is not positive, or over a hundred years", name, window)
 		}
 		for _, p := range o.providers {
 			if p.Name == name {
@@ -270,8 +279,8 @@ func ReportTo(r *Result) ExecuteOption {
 
 // setDuration sets *to unless d is zero; negative durations are refused.
 func setDuration(to *time.Duration, d time.Duration, name string) error {
-	if d < 0 {
-		return invalidOption("%s: %v is negative", name, d)
+	if d < 0 || d > maxDuration {
+		return invalidOption("%s: %v is negative, or over a hundred years", name, d)
 	}
 	if d > 0 {
 		*to = d
@@ -301,11 +310,10 @@ func (o *Options) withDefaults(b driver.Backend) (Options, error) {
 		{"StoreTimeout", &out.StoreTimeout, defaultStoreTimeout},
 		{"RecordTimeout", &out.RecordTimeout, defaultRecordTimeout},
 	} {
-		if *f.value < 0 {
-			return out, invalidOption("%s: %v is negative", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.def
+		d := *f.value
+		*f.value = f.def
+		if err := setDuration(f.value, d, f.name); err != nil {
+			return out, err
 		}
 	}
 	if err := out.checkSizes(); err != nil {

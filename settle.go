@@ -19,16 +19,16 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 	c.under = claimContext{Context: opCtx, claim: c}
 	under := &c.under
 	c.keep(stop)
-	returned := false
+	settled := false // also false if a method of the operation's error panics
 	defer func() {
-		if !returned {
+		if !settled && !c.answered {
 			_ = s.settleFailure(ctx, opCtx, c, nil) // observed; the panic or Goexit goes on
 		}
 	}()
 	if c.takeover && c.opts.recover != nil {
-		settled, res, err := s.recover(under, c)
-		if settled {
-			returned = true
+		var res Result
+		var err error
+		if settled, res, err = s.recover(under, c); settled {
 			return res, err
 		}
 	}
@@ -36,12 +36,15 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 	started := c.clock()
 	res, err := op(under, c)
 	c.opTime.Store(int64(c.clock() - started))
-	returned = true
 	unkept := asNotEncoded(err)
 	if err != nil && unkept == nil {
-		return Result{}, s.settleFailure(ctx, opCtx, c, err)
+		err = s.settleFailure(ctx, opCtx, c, err)
+		settled = true
+		return Result{}, err
 	}
-	return s.settleSuccess(ctx, c, res, unkept)
+	res, err = s.settleSuccess(ctx, c, res, unkept)
+	settled = true
+	return res, err
 }
 
 // claimContext is the operation's context: it carries the claim.
@@ -241,6 +244,7 @@ func (s *Store) giveUp(ctx context.Context, c *Claim, p *driver.ReleaseParams) e
 // settled notes the answer to the final write. A claim that could not be
 // settled may be settled again by its caller.
 func (s *Store) settled(c *Claim, err error, how left) {
+	c.answered = true
 	switch {
 	case err == nil:
 		c.finish()

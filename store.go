@@ -105,11 +105,14 @@ func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result
 	case replay:
 		return c.Result, err
 	case err == nil:
-		return s.run(ctx, c, op)
+		res, err = s.run(ctx, c, op)
 	case s.failsOpen(ctx, c, err):
-		return s.runOpen(ctx, c, op)
+		res, err = s.runOpen(ctx, c, op)
 	}
-	return Result{}, err
+	if _, nested := ClaimFrom(ctx); nested {
+		err = consume(err)
+	}
+	return res, err
 }
 
 // Claim claims the key for lease; zero is Options.Lease. It is the first step
@@ -123,10 +126,7 @@ func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result
 //
 // ctx ends waiting and claiming.
 func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts ...ExecuteOption) (*Claim, error) {
-	if lease < 0 {
-		return nil, invalidOption("Claim: the lease %v is negative", lease)
-	}
-	c, err := s.begin(ctx, key, append(slices.Clip(opts), WithLease(lease)))
+	c, err := s.begin(ctx, key, append(slices.Clip(opts), claimLease(lease)))
 	if err != nil {
 		return nil, err
 	}

@@ -57,8 +57,8 @@ type Backend interface {
 // Owner identifies one claim: 16 bytes from crypto/rand, made anew for each.
 type Owner [16]byte
 
-// Ref names a claim of a key. The zero Owner never holds one. Token 0 means "whatever token this Owner holds",
-// where the method allows it (I3).
+// Ref names a claim of a key. The zero Owner never holds one. Token 0 means
+// "whatever token this Owner holds", where the method allows it (I3).
 type Ref struct {
 	Key   string
 	Owner Owner

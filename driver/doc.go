@@ -21,7 +21,7 @@
 //   - Doubt: some earlier attempt may have had its effect. Set by a Claim that
 //     takes over a claim whose lease has ended, and by Release with Doubt or
 //     Held. Kept through later claims and releases. Cleared only by NotExecuted
-//     (in [AnnotateParams] or [ReleaseParams]).
+//     (in [AnnotateParams] or [ReleaseParams]) and by [Editor].Reset.
 //   - Held: only a caller who may take held records ([TakeHeld]) may claim it,
 //     whatever else it may take. Set by Release with Held. A claim that took a
 //     held record leaves the flag set, so that the record is held again when

@@ -40,8 +40,8 @@ type Editor interface {
 	// Reset lets the key run again: it becomes Released, not in doubt and not
 	// held, with a higher token and no outcome; attempts go on counting, the
 	// fingerprint and the references stay. The owner is forgotten (zero), so an
-	// old claim is fenced. ErrNotFound without a
-	// record, ErrConflict if the token differs or an unexpired claim stands.
+	// old claim is fenced. ErrNotFound without a record, ErrConflict if the token
+	// differs or an unexpired claim stands.
 	Reset(ctx context.Context, key string, p *EditParams) error
 }
 
