@@ -52,7 +52,7 @@ func appendWindow(b []byte, w driver.ProviderWindow) ([]byte, error) {
 		return nil, errTooLong
 	}
 	b = binary.BigEndian.AppendUint64(b, uint64(max(0, w.Window)/time.Microsecond))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(w.Name)))                       //nolint:gosec // it fits, see above
+	b = binary.BigEndian.AppendUint16(b, uint16(len(w.Name))) //nolint:gosec // it fits, see above
 	return append(b, w.Name...), nil
 }
 

@@ -14,3 +14,12 @@ func Decode(raw, key string, now uint64) (driver.Record, error) {
 	}
 	return l.record(key, now)
 }
+
+// ScriptName is how the server names the script of that file.
+func ScriptName(file string) string {
+	s := newScripts()
+	return map[string]script{
+		"claim": s.claim, "take": s.take, "renew": s.renew, "annotate": s.annotate, "complete": s.complete,
+		"release": s.release, "redact": s.redact, "reset": s.reset,
+	}[file].sha.(string)
+}

@@ -128,7 +128,7 @@ func (l *layout) check() error {
 		return unreadable("it has no owner")
 	case !instant(l.claimed) || !instant(l.at) || !instant(l.expires):
 		return unreadable("an instant is missing") // never taken for one that has passed (C07)
-	case completed != (l.details != ""):
+	case completed != (l.details != ""), !completed && l.value != "":
 		return unreadable("it has no outcome, or one that it should not have")
 	}
 	return nil

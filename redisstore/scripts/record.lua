@@ -8,6 +8,7 @@ local LAST = 9007199254740991 -- numbers are doubles; beyond this they have gaps
 local HEAD = '>BBBc16I8I4I8I8I8I2I2I4I4I4I4'
 local HELD, DOUBT, WATCHED = 1, 2, 4
 local CLAIMED, RELEASED, SUCCEEDED = 1, 2, 3
+local NOBODY = string.rep('\0', 16)
 
 -- What the caller is told when nothing changed. settle.go knows these numbers.
 local SAID_AGAIN, NO_RECORD, OTHER_OWNER, OTHER_TOKEN, SETTLED, UNREADABLE = 0, -1, -2, -3, -4, -5
@@ -24,8 +25,11 @@ local function parse(raw)
   local r, _, fp, pr, rf, au, de, va = {}
   _, r.phase, r.flags, r.owner, r.token, r.attempt, r.claimed, r.at, r.expires, fp, pr, rf, au, de, va =
     struct.unpack(HEAD, raw)
-  if r.phase < CLAIMED or r.phase > 4 or r.flags > 7 or r.token < 1 or r.token > LAST
-    or r.attempt < 1 or r.claimed < 1 or r.at < 1 or r.expires < 1
+  local held, doubt, watched = r.flags % 2 == 1, r.flags % 4 > 1, r.flags > 3
+  if r.phase < CLAIMED or r.phase > 4 or r.flags > 7 or (held and (not doubt or r.phase >= SUCCEEDED))
+    or (watched and r.phase ~= CLAIMED) or (r.owner == NOBODY and r.phase ~= RELEASED)
+    or r.token < 1 or r.token > LAST or r.attempt < 1
+    or r.claimed < 1 or r.claimed > LAST or r.at < 1 or r.at > LAST or r.expires < 1 or r.expires > LAST
     or (r.phase < SUCCEEDED) ~= (de == 0) or (de == 0 and va > 0)
     or 75 + fp + pr + rf + au + de + va ~= #raw then
     return nil

@@ -10,7 +10,7 @@ if r.token ~= token then return OTHER_TOKEN end
 local now = clock()
 if r.phase == CLAIMED and now < r.at then return SETTLED end
 r.phase, r.flags = RELEASED, r.flags >= WATCHED and WATCHED or 0
-r.owner = string.rep('\0', 16)
+r.owner = NOBODY
 r.token = math.max(now, r.token + 1)
 r.at, r.expires = now, math.min(LAST, now + retention)
 r.details, r.value = '', ''
