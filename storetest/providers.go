@@ -34,13 +34,13 @@ func windowBegins(t *trial) {
 	s := t.subject()
 	first := time.Now()
 	ref := s.acquire(calling("acme", 1500*time.Millisecond), calling("bank \"é\"", 90*24*time.Hour))
-	s.window("first claim", "acme", 1500*time.Millisecond, 0, time.Since(first))
-	s.window("first claim", "bank \"é\"", 90*24*time.Hour, 0, time.Since(first))
+	s.window("first claim", "acme", 1500*time.Millisecond, 0, time.Since(first)+t.unit)
+	s.window("first claim", "bank \"é\"", 90*24*time.Hour, 0, time.Since(first)+t.unit)
 	t.pass(t.unit)
 	s.must(s.release(ref, driver.ReleaseParams{Doubt: true}), "Release")
 	second := time.Now()
 	s.acquire(calling("new", long))
-	s.window("second claim", "new", long, 0, time.Since(second))
+	s.window("second claim", "new", long, 0, time.Since(second)+t.unit)
 	s.window("second claim", "acme", 1500*time.Millisecond, t.unit, time.Since(first)+t.unit)
 }
 
