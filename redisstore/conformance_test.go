@@ -18,13 +18,18 @@ import (
 
 // harness runs the suite over clients of one server, all with one prefix.
 type harness struct {
-	dial   func(tb testing.TB) redis.UniversalClient
+	dial   func(tb testing.TB) redis.UniversalClient // also to look behind the backend
 	prefix string
+	client redis.UniversalClient // of the backend, if it is another one
 }
 
 func (h *harness) open(tb testing.TB) driver.Backend {
 	tb.Helper()
-	return open(tb, h.dial(tb), func(o *redisstore.Options) { o.Prefix = h.prefix })
+	rdb := h.client
+	if rdb == nil {
+		rdb = h.dial(tb)
+	}
+	return open(tb, rdb, func(o *redisstore.Options) { o.Prefix = h.prefix })
 }
 
 func (h *harness) storetest() storetest.Harness {

@@ -40,10 +40,7 @@ func asReply(err error) *replyError {
 	if !errors.As(err, &reply) {
 		return nil
 	}
-	text := reply.Error()
-	for _, quote := range []string{", with args", "'", "`", "\""} {
-		text, _, _ = strings.Cut(text, quote)
-	}
+	text, _, _ := strings.Cut(reply.Error(), ", with args")
 	return &replyError{strings.ToValidUTF8(text[:min(len(text), 200)], "")}
 }
 
@@ -63,6 +60,8 @@ func (e *replyError) passes() bool {
 	return strings.HasPrefix(e.text, "ERR max number of clients")
 }
 
+var errNoRedis = errors.New("the reply cannot be parsed: is this a Redis server, and is TLS set as the server has it?")
+
 // failure says what became of a call that ended with err. refused: certainly
 // nothing was changed, because everything that was sent was answered with an
 // error, and no script raises one after it has written.
@@ -74,6 +73,8 @@ func failure(ctx context.Context, err error, refused bool) error {
 		return unreadable("it is no string")
 	case reply != nil:
 		err = reply
+	case strings.Contains(err.Error(), "can't parse"):
+		err = errNoRedis // the client quotes what it has read
 	case cause != nil && !errors.Is(err, cause):
 		err = fmt.Errorf("%w: %w", cause, err)
 	}

@@ -1,6 +1,10 @@
 package redisstore
 
-import "github.com/idem-go/idem/driver"
+import (
+	"time"
+
+	"github.com/idem-go/idem/driver"
+)
 
 // TakeScript and ClaimScript are how the server names two scripts.
 func TakeScript() any  { return newScripts().take.sha }
@@ -23,3 +27,6 @@ func ScriptName(file string) string {
 		"release": s.release, "redact": s.redact, "reset": s.reset,
 	}[file].sha.(string)
 }
+
+// ClockFinding is what Check says of a server whose clock is ahead by skew.
+func ClockFinding(skew time.Duration) *driver.Finding { return (&server{skew: skew}).differs() }

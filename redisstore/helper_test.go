@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"crypto/rand"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,13 @@ func open(tb testing.TB, rdb redis.UniversalClient, change ...func(*redisstore.O
 	require.NoError(tb, err)
 	return b
 }
+
+// prefixed gives a Backend the records of another one.
+func prefixed(b *redisstore.Backend) func(*redisstore.Options) {
+	return func(o *redisstore.Options) { o.Prefix = prefixOf(b) }
+}
+
+func prefixOf(b *redisstore.Backend) string { return strings.TrimSuffix(b.RedisKey(""), "{}") }
 
 func owner() (o driver.Owner) {
 	_, _ = rand.Read(o[:]) // never fails

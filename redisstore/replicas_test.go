@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -22,8 +21,6 @@ func port(t *testing.T, s *testenv.RedisServer) string {
 	require.NoError(t, err)
 	return port
 }
-
-func prefixOf(b *redisstore.Backend) string { return strings.TrimSuffix(b.RedisKey(""), "{}") }
 
 // withReplica starts a primary and a replica that follows it.
 func withReplica(t *testing.T) (primary, replica *testenv.RedisServer) {
@@ -63,7 +60,7 @@ func TestWithoutAcknowledgementACallIsNotSaidToBeMade(t *testing.T) {
 	t.Parallel()
 	primary, replica := withReplica(t)
 	b := open(t, connect(t, primary.Addr()), awaiting(1, 100*time.Millisecond))
-	hasty := open(t, connect(t, primary.Addr()), func(o *redisstore.Options) { o.Prefix = prefixOf(b) })
+	hasty := open(t, connect(t, primary.Addr()), prefixed(b))
 	held, done := acquire(t, hasty, "held"), acquire(t, hasty, "done")
 	require.NoError(t, replica.Freeze())
 	fresh := driver.Ref{Key: "fresh", Owner: owner()}
