@@ -3,8 +3,8 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/idem-go/idem/driver"
@@ -17,164 +17,216 @@ import (
 //
 // LockWait is ignored: Redis runs one script after another.
 func (b *Backend) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.ClaimResult, error) {
-	if err := errors.Join(checkOwner(p.Owner), checkLease(p.Lease), checkRetention(p.Retention)); err != nil {
-		return nil, err
-	}
-	if err := checkKey(p.Key); err != nil {
+	if err := checkClaim(p); err != nil {
 		return nil, err
 	}
 	first, windows, err := claimArgs(p)
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := b.run(ctx, &b.scripts.claim, p.Key, first, windows...)
+	j := judgement{p: p, res: &driver.ClaimResult{}}
 	for {
+		reply, _, err := b.run(ctx, &b.scripts.claim, p.Key, first, windows...)
 		if err != nil {
 			return nil, err
 		}
-		j, err := judge(p, reply)
+		raw, found, now, err := answer(reply)
+		if at, ok := reply.(int64); ok && at > 0 && len(first) > 0 {
+			now, found, err = uint64(at), true, nil
+			raw = made(first, windows, now)
+		}
+		for found && err == nil {
+			if err = j.judge(raw, now); err == nil && !j.take {
+				return b.claimed(ctx, &j)
+			}
+			if err == nil {
+				raw, found, now, err = b.take(ctx, &j)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !j.take {
-			return b.claimed(ctx, j)
+		if !p.Take.Has(driver.TakeAbsent) { // 2.
+			return nil, errNotFound()
 		}
-		first, windows, err = j.takeArgs()
-		if err != nil {
-			return nil, err
-		}
-		reply, _, err = b.run(ctx, &b.scripts.take, p.Key, []byte(j.raw), append([]any{first}, windows...)...)
-		if err != nil {
-			return nil, err
-		}
+		// The record that was judged has ended: the claim begins anew.
 	}
+}
+
+func checkClaim(p *driver.ClaimParams) error {
+	if err := checkKey(p.Key); err != nil {
+		return err
+	}
+	if err := checkOwner(p.Owner); err != nil {
+		return err
+	}
+	if err := checkLease(p.Lease); err != nil {
+		return err
+	}
+	return checkRetention(p.Retention)
+}
+
+// take takes the record that was judged, and returns what is there then: the
+// claim, or another record. found is false if there is none.
+func (b *Backend) take(ctx context.Context, j *judgement) (raw string, found bool, now uint64, err error) {
+	first, windows, err := j.takeArgs()
+	if err != nil {
+		return "", false, 0, err
+	}
+	reply, _, err := b.run(ctx, &b.scripts.take, j.p.Key, []byte(j.raw), append([]any{first}, windows...)...)
+	switch {
+	case err != nil:
+		return "", false, 0, err
+	case reply == int64(answerNoRecord):
+		return "", false, 0, nil
+	case reply == int64(answerUnreadable):
+		return "", false, 0, unreadable("its parts are not what its head says")
+	}
+	return answer(reply)
 }
 
 // claimed returns what was found, once the replicas have what was acquired.
 func (b *Backend) claimed(ctx context.Context, j *judgement) (*driver.ClaimResult, error) {
-	res := &driver.ClaimResult{Fact: j.fact, Record: j.rec}
-	if j.fact == driver.Acquired || j.fact == driver.TakenOver {
-		return res, b.replicated(ctx, j.p.Key)
+	if j.res.Fact == driver.Acquired || j.res.Fact == driver.TakenOver {
+		if err := b.replicated(ctx, j.p.Key); err != nil {
+			return nil, err
+		}
 	}
-	return res, nil
+	return j.res, nil
 }
 
-// claimArgs are the arguments of claim.lua.
+// Where the parts of claim.lua's first argument are.
+const (
+	argLease   = 19 // behind the record's first bytes
+	argLengths = argLease + 3*8
+	argPrint   = argLengths + 20
+)
+
+// claimArgs are the arguments of claim.lua: the record that it may make, with
+// gaps where the server's time belongs.
 func claimArgs(p *driver.ClaimParams) (first []byte, windows []any, err error) {
-	first = make([]byte, 1, 33+64)
-	if p.Take.Has(driver.TakeAbsent) {
-		first[0] = 1
+	if !p.Take.Has(driver.TakeAbsent) {
+		return nil, nil, nil
 	}
+	first = append(make([]byte, 0, argPrint+64), driver.FormatVersion, phaseClaimed, 0)
 	first = append(first, p.Owner[:]...)
 	first = appendLease(first, p.Lease, p.Retention)
+	first = binary.BigEndian.AppendUint64(first, uint64(kept(p.Lease, p.Retention)/time.Millisecond)+1) //nolint:gosec // positive
+	first = first[:argPrint]
 	if len(p.Fingerprints) > 0 {
 		if first, err = appendFingerprint(first, p.Fingerprints[0]); err != nil {
 			return nil, nil, err
 		}
 	}
-	room := math.MaxUint16
+	length := 0
 	for i, w := range p.Providers {
 		if named(p.Providers[:i], w.Name) {
 			continue
 		}
 		b, err := appendWindow(nil, w)
-		if room -= len(b) + 8; err != nil || room < 0 {
+		if length += len(b) + 8; err != nil || length > math.MaxUint16 {
 			return nil, nil, errTooLong
 		}
 		windows = append(windows, b)
 	}
+	binary.BigEndian.PutUint16(first[argLengths:], uint16(len(first)-argPrint)) //nolint:gosec // it fits, see appendFingerprint
+	binary.BigEndian.PutUint16(first[argLengths+2:], uint16(length))
 	return first, windows, nil
 }
 
 func named(ws []driver.ProviderWindow, name string) bool {
-	for _, w := range ws {
-		if w.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ws, func(w driver.ProviderWindow) bool { return w.Name == name })
 }
 
-// appendLease appends the lease and how long the record is kept: after the
-// lease's end the outcome is unknown.
+// appendLease appends the lease, and how long the record is kept.
 func appendLease(b []byte, lease, retention time.Duration) []byte {
-	b = appendDuration(b, lease)
-	return binary.BigEndian.AppendUint64(b, micros2(lease, max(retention, keepUnknown)))
+	return appendDuration(appendDuration(b, lease), kept(lease, retention))
+}
+
+// made is the record that claim.lua has made at an instant.
+func made(first []byte, windows []any, now uint64) string {
+	raw := make([]byte, 0, len(first)+36)
+	raw = binary.BigEndian.AppendUint64(append(raw, first[:argLease]...), now)
+	raw = binary.BigEndian.AppendUint32(raw, 1)
+	raw = binary.BigEndian.AppendUint64(raw, now)
+	for _, at := range []int{argLease, argLease + 8} {
+		raw = binary.BigEndian.AppendUint64(raw, now+binary.BigEndian.Uint64(first[at:]))
+	}
+	raw = append(raw, first[argLengths:]...)
+	for _, w := range windows {
+		window, _ := w.([]byte)
+		raw = append(binary.BigEndian.AppendUint64(raw, now), window...)
+	}
+	return string(raw)
 }
 
 // judgement is what a claim makes of the record that it found.
 type judgement struct {
 	p *driver.ClaimParams
-	*layout
+	layout
 	now  uint64
-	rec  driver.Record
-	fact driver.Fact
+	res  *driver.ClaimResult
 	take bool // the record may be taken; then there is no fact yet
 }
 
-// judge makes the tests of [driver.Backend.Claim], by their numbers there, in
-// their order. A record that claim.lua has just made is found to be one's own.
-func judge(p *driver.ClaimParams, reply any) (*judgement, error) {
-	raw, now, err := answer(reply)
-	if err != nil {
-		return nil, err
+// judge makes the tests of [driver.Backend.Claim] on a record, by their numbers
+// there, in their order. A record that claim.lua has just made is found to be
+// one's own.
+func (j *judgement) judge(raw string, now uint64) error {
+	j.take, j.now = false, now
+	if err := j.split(raw, false); err != nil { // 1.
+		return err
 	}
-	if raw == "" { // 2.
-		return nil, errNotFound()
+	if err := j.read(&j.res.Record, j.p.Key, now); err != nil { // 1.
+		return err
 	}
-	j := &judgement{p: p, now: now}
-	if j.layout, err = split(raw, false); err != nil { // 1.
-		return nil, err
-	}
-	if j.rec, err = j.record(p.Key, now); err != nil { // 1.
-		return nil, err
-	}
-	return j, j.decide()
+	return j.decide()
 }
 
 func (j *judgement) decide() error {
-	equal, known := j.rec.Fingerprint.Match(j.p.Fingerprints)
+	rec := &j.res.Record
+	equal, known := rec.Fingerprint.Match(j.p.Fingerprints)
 	own := j.owner == j.p.Owner
 	switch {
 	case !known: // 3.
 		return unreadable("no fingerprint key has the id of the stored one")
 	case !equal: // 3.
-		j.fact, j.rec.Outcome = driver.Mismatch, driver.Outcome{} // it answers another request
-	case j.rec.State.Completed(): // 4.
-		j.fact = driver.Completed
+		j.res.Fact, rec.Outcome = driver.Mismatch, driver.Outcome{} // it answers another request
+	case rec.State.Completed(): // 4.
+		j.res.Fact = driver.Completed
 	case own && j.phase == phaseClaimed: // 5.
-		j.fact = driver.Acquired
-		if j.rec.Doubt {
-			j.fact = driver.TakenOver
+		j.res.Fact = driver.Acquired
+		if rec.Doubt {
+			j.res.Fact = driver.TakenOver
 		}
 	case own: // 5.
 		return errLeaseLost("this owner's claim was settled")
 	case j.p.ExpectToken != 0 && j.p.ExpectToken != j.token: // 6.
 		return errConflict("it has another token than expected")
-	case j.rec.State == driver.Claimed: // 7.
-		j.fact = driver.InProgress
+	case rec.State == driver.Claimed: // 7.
+		j.res.Fact = driver.InProgress
 	case j.mayTake(): // 8.
 		j.take = true
 	case j.clean(): // 9.
 		return errConflict("it is released, which this claim may not take")
 	default: // 9.
-		j.fact = driver.Held
+		j.res.Fact = driver.Held
 	}
 	return nil
 }
 
 // clean: released, and no earlier attempt is in doubt.
-func (j *judgement) clean() bool { return j.rec.State == driver.Released && !j.rec.Doubt }
+func (j *judgement) clean() bool { return j.res.Record.State == driver.Released && !j.res.Record.Doubt }
 
 // mayTake is test 8. The record is released, unknown or held.
 func (j *judgement) mayTake() bool {
 	needs := driver.TakeReleased
 	switch {
-	case j.rec.Held:
+	case j.res.Record.Held:
 		needs = driver.TakeHeld
-	case j.rec.State == driver.Unknown:
+	case j.res.Record.State == driver.Unknown:
 		needs = driver.TakeUnknown
-	case j.rec.Doubt:
+	case j.res.Record.Doubt:
 		needs = driver.TakeDoubtful
 	}
 	return j.p.Take.Has(needs) && (j.clean() || j.windowsLast())
@@ -186,7 +238,7 @@ func (j *judgement) windowsLast() bool {
 	if j.p.MinWindow <= 0 {
 		return true
 	}
-	for _, have := range j.rec.Providers {
+	for _, have := range j.res.Record.Providers {
 		if have.Left() < j.p.MinWindow {
 			return false
 		}
@@ -200,7 +252,7 @@ func (j *judgement) windowsLast() bool {
 }
 
 func (j *judgement) hasProvider(name string) bool {
-	for _, have := range j.rec.Providers {
+	for _, have := range j.res.Record.Providers {
 		if have.Name == name {
 			return true
 		}
@@ -210,11 +262,11 @@ func (j *judgement) hasProvider(name string) bool {
 
 // takeArgs are the arguments of take.lua behind the record that was judged.
 func (j *judgement) takeArgs() (first []byte, windows []any, err error) {
-	flags := j.flags
-	if j.phase == phaseClaimed {
-		flags |= flagDoubt // its lease ended without an outcome
+	doubtful := byte(0)
+	if j.res.Record.Doubt || j.phase == phaseClaimed { // its lease ended without an outcome
+		doubtful = 1
 	}
-	first = append(make([]byte, 0, 51+len(j.fingerprint)+len(j.providers)+64), flags)
+	first = append(make([]byte, 0, 51+len(j.fingerprint)+len(j.providers)+64), doubtful)
 	first = append(first, j.p.Owner[:]...)
 	first = appendLease(first, j.p.Lease, j.p.Retention)
 	earliest, latest := j.bounds()
@@ -231,7 +283,7 @@ func (j *judgement) takeArgs() (first []byte, windows []any, err error) {
 	kept, begun := j.providers, []driver.ProviderWindow(nil)
 	if j.clean() { // no provider has seen the key: every window begins anew
 		kept = ""
-		for _, have := range j.rec.Providers {
+		for _, have := range j.res.Record.Providers {
 			begun = append(begun, driver.ProviderWindow{Name: have.Name, Window: have.Window})
 		}
 	}
@@ -260,7 +312,7 @@ func (j *judgement) bounds() (earliest, latest uint64) {
 		earliest = j.at
 	}
 	if j.p.MinWindow > 0 && !j.clean() {
-		for _, have := range j.rec.Providers {
+		for _, have := range j.res.Record.Providers {
 			end := j.now + uint64((have.Left()-j.p.MinWindow)/time.Microsecond) //nolint:gosec // enough is left, see windowsLast
 			if latest == 0 || end < latest {
 				latest = end

@@ -45,6 +45,7 @@ func slotOf(t *testing.T, rdb *redis.ClusterClient, name string) int64 {
 
 // C43: one key per record, so one slot; braces in a user's key choose nothing.
 func bracesAreSpread(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	rdb := cluster(t, c)
 	b := open(t, rdb)
 	slots := map[int64]int{}
@@ -76,6 +77,7 @@ func bracesAreSpread(t *testing.T, c *testenv.RedisCluster) {
 }
 
 func pinned(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	rdb := cluster(t, c)
 	b := open(t, rdb, func(o *redisstore.Options) { o.Prefix = "{" + o.Prefix + "}" })
 	slots := map[int64]bool{}
@@ -90,6 +92,7 @@ func pinned(t *testing.T, c *testenv.RedisCluster) {
 // C62: with a client that reads from replicas, each outcome replays right after
 // it was recorded.
 func replayFromPrimary(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	for title, change := range map[string]func(*redis.ClusterOptions){
 		"ReadOnly":       func(o *redis.ClusterOptions) { o.ReadOnly = true },
 		"RouteByLatency": func(o *redis.ClusterOptions) { o.RouteByLatency = true },
@@ -113,6 +116,7 @@ func replayFromPrimary(t *testing.T, c *testenv.RedisCluster) {
 }
 
 func listOfCluster(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	b := open(t, cluster(t, c))
 	for i := range 100 {
 		acquire(t, b, fmt.Sprintf("%03d", i))
@@ -134,6 +138,7 @@ func listOfCluster(t *testing.T, c *testenv.RedisCluster) {
 
 // slotMoves migrates a slot while a claim in it is renewed and completed.
 func slotMoves(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	rdb := cluster(t, c)
 	b := open(t, rdb)
 	ctx := t.Context()
@@ -175,6 +180,7 @@ func slotMoves(t *testing.T, c *testenv.RedisCluster) {
 }
 
 func clusterReplicas(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	b := open(t, cluster(t, c), awaiting(1, 2*time.Second))
 	for i := range 20 {
 		key := fmt.Sprint(i)
@@ -188,6 +194,7 @@ func clusterReplicas(t *testing.T, c *testenv.RedisCluster) {
 }
 
 func clusterCheck(t *testing.T, c *testenv.RedisCluster) {
+	t.Helper()
 	require.True(t, driver.OnlyWarnings(open(t, cluster(t, c)).Check(t.Context())))
 	err := open(t, connect(t, c.Nodes[0].Addr())).Check(t.Context())
 	require.ErrorContains(t, err, "refused: cluster_client")

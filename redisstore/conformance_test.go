@@ -130,7 +130,7 @@ func (h paused) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		at, ok := args[3].(string)
 		switch {
 		case !ok:
-		case args[1] == redisstore.TakeScript(), args[1] == redisstore.ClaimScript() && !h.exists(ctx, at):
+		case args[1] == redisstore.ScriptName("take"), args[1] == redisstore.ScriptName("claim") && !h.exists(ctx, at):
 			h.between()
 		}
 		return next(ctx, cmd)

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 
 	"github.com/idem-go/idem/driver"
 )
@@ -22,7 +21,7 @@ func editAnswer(reply any) error {
 	case int64(answerUnreadable):
 		return unreadable("its parts are not what its head says")
 	}
-	return fmt.Errorf("redisstore: an unknown reply of type %T", reply)
+	return errReply(reply)
 }
 
 // Redact implements [driver.Editor]. The codec's id, the providers and the
@@ -33,7 +32,8 @@ func (b *Backend) Redact(ctx context.Context, key string, p *driver.EditParams) 
 		if err != nil {
 			return err
 		}
-		rec, err := l.record(key, now)
+		var rec driver.Record
+		err = l.read(&rec, key, now)
 		switch {
 		case err != nil:
 			return err
@@ -49,7 +49,7 @@ func (b *Backend) Redact(ctx context.Context, key string, p *driver.EditParams) 
 		revision := uint32(rec.Revision) //nolint:gosec // it was read from four bytes
 		first := binary.BigEndian.AppendUint64(nil, p.Token)
 		first = binary.BigEndian.AppendUint32(first, revision)
-		reply, _, err := b.run(ctx, &b.scripts.redact, key, first, encodeAudit(&p.Audit), encodeDetails(&o, revision+1, rec.SealKeyID))
+		reply, _, err := b.run(ctx, &b.scripts.redact, key, first, encodeAudit(&p.Audit), appendDetails(nil, &o, revision+1, rec.SealKeyID))
 		if err != nil {
 			return err
 		}

@@ -20,8 +20,13 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
+// longest is the longest duration: any other becomes this one. An instant that
+// is so far ahead is still an exact number in a script.
+const longest = 100 * 365 * 24 * time.Hour
+
 // micros is d in microseconds, rounded up, at least 1.
 func micros(d time.Duration) uint64 {
+	d = min(d, longest)
 	us := d / time.Microsecond
 	if d%time.Microsecond > 0 {
 		us++
@@ -29,8 +34,11 @@ func micros(d time.Duration) uint64 {
 	return uint64(max(us, 1))
 }
 
-// micros2 is the sum of two durations in microseconds, without an overflow.
-func micros2(d, e time.Duration) uint64 { return micros(d) + micros(e) }
+// kept is how long a claim's record is kept: after the lease's end its outcome
+// is unknown.
+func kept(lease, retention time.Duration) time.Duration {
+	return min(lease, longest) + min(max(retention, keepUnknown), longest)
+}
 
 func appendDuration(b []byte, d time.Duration) []byte {
 	return binary.BigEndian.AppendUint64(b, micros(d))
@@ -73,17 +81,19 @@ func encodeAudit(a *driver.Audit) []byte {
 	return appendText(appendText(make([]byte, 0, len(a.By)+len(a.Why)+6), a.By), a.Why)
 }
 
-// encodeDetails is what describes an outcome, without its value.
-func encodeDetails(o *driver.Outcome, revision uint32, sealKeyID string) []byte {
+// detailsLen is at least how long appendDetails makes it.
+func detailsLen(o *driver.Outcome) int {
+	return 4 + 2 + 4*5 + len(o.Codec) + len(o.Code) + len(o.Message)
+}
+
+// appendDetails is what describes an outcome, without its value.
+func appendDetails(b []byte, o *driver.Outcome, revision uint32, sealKeyID string) []byte {
 	flags := byte(0)
 	if o.Recovered {
 		flags |= flagRecovered
 	}
-	b := make([]byte, 0, 10+len(o.Codec)+len(sealKeyID)+len(o.Code)+len(o.Message)+8)
 	b = binary.BigEndian.AppendUint32(b, revision)
 	b = append(b, byte(o.Body), flags)
-	for _, s := range []string{o.Codec, sealKeyID, o.Code, o.Message} {
-		b = appendText(b, s)
-	}
-	return b
+	b = appendText(appendText(b, o.Codec), sealKeyID)
+	return appendText(appendText(b, o.Code), o.Message)
 }

@@ -10,7 +10,7 @@ import (
 
 // Format 1 of a record: one string under one key. Numbers are big-endian,
 // instants are microseconds since 1970 by the server's clock, and no instant and
-// no number is optional. scripts/record.lua reads and writes the same.
+// no number is optional. scripts/read.lua and write.lua do the same.
 //
 //	 0   1  version
 //	 1   1  phase
@@ -86,18 +86,18 @@ func unreadable(what string) error {
 
 // split takes the bytes of a record apart. With peeked they end before the
 // value.
-func split(raw string, peeked bool) (*layout, error) {
+func (l *layout) split(raw string, peeked bool) error {
 	if raw == "" {
-		return nil, unreadable("it is empty")
+		return unreadable("it is empty")
 	}
 	if raw[0] != driver.FormatVersion {
-		return nil, unreadable(fmt.Sprintf("it has format %d, this release knows %d", raw[0], driver.FormatVersion))
+		return unreadable(fmt.Sprintf("it has format %d, this release knows %d", raw[0], driver.FormatVersion))
 	}
 	if len(raw) < headLen {
-		return nil, unreadable("it ends within its head")
+		return unreadable("it ends within its head")
 	}
 	d := decoder{s: raw[1:]}
-	l := &layout{raw: raw, phase: d.byte(), flags: d.byte()}
+	l.raw, l.phase, l.flags = raw, d.byte(), d.byte()
 	copy(l.owner[:], d.take(16))
 	l.token, l.attempt = d.u64(), d.u32()
 	l.claimed, l.at, l.expires = d.u64(), d.u64(), d.u64()
@@ -109,9 +109,9 @@ func split(raw string, peeked bool) (*layout, error) {
 		*section = d.take(lengths[i])
 	}
 	if d.failed || d.s != "" {
-		return nil, unreadable("its length is not what its head says")
+		return unreadable("its length is not what its head says")
 	}
-	return l, l.check()
+	return l.check()
 }
 
 // check reports what no release writes.
@@ -136,9 +136,9 @@ func (l *layout) check() error {
 
 func instant(us uint64) bool { return us > 0 && us <= maxNumber }
 
-// record reads the sections, as of the server's clock.
-func (l *layout) record(key string, now uint64) (driver.Record, error) {
-	rec := driver.Record{
+// read reads the sections into rec, as of the server's clock.
+func (l *layout) read(rec *driver.Record, key string, now uint64) error {
+	*rec = driver.Record{
 		Key: key, State: l.state(now), Held: l.flags&flagHeld != 0, Doubt: l.flags&flagDoubt != 0,
 		Owner: l.owner, Token: l.token, Attempt: int(l.attempt), Format: driver.FormatVersion,
 		ClaimAge: since(l.claimed, now), ClaimedAt: display(l.claimed),
@@ -151,7 +151,7 @@ func (l *layout) record(key string, now uint64) (driver.Record, error) {
 	if rec.State.Completed() {
 		rec.RecordedAt = display(l.at)
 	}
-	return rec, l.sections(&rec, now)
+	return l.sections(rec, now)
 }
 
 func (l *layout) sections(rec *driver.Record, now uint64) error {

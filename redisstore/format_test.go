@@ -31,13 +31,13 @@ const format1 = "testdata/format1.json"
 
 var record = flag.Bool("record", false, "write "+format1) //nolint:gochecknoglobals // a flag
 
-func readRecorded(t testing.TB) []recorded {
-	t.Helper()
+func readRecorded(tb testing.TB) []recorded {
+	tb.Helper()
 	text, err := os.ReadFile(format1)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var out []recorded
-	require.NoError(t, json.Unmarshal(text, &out))
-	require.NotEmpty(t, out)
+	require.NoError(tb, json.Unmarshal(text, &out))
+	require.NotEmpty(tb, out)
 	return out
 }
 

@@ -95,16 +95,12 @@ func (pg *page) read(ctx context.Context, node redis.Cmdable, names []string) er
 // peeked decodes a reply of peek.lua. It reports false without a record, or if
 // that cannot be read.
 func peeked(key string, reply any) (rec driver.Record, ok bool) {
-	raw, now, err := answer(reply)
-	if err != nil || raw == "" {
+	raw, _, now, err := answer(reply)
+	var l layout
+	if err != nil || l.split(raw, true) != nil {
 		return rec, false
 	}
-	l, err := split(raw, true)
-	if err != nil {
-		return rec, false
-	}
-	rec, err = l.record(key, now)
-	return rec, err == nil
+	return rec, l.read(&rec, key, now) == nil
 }
 
 // add inserts a record in its place.

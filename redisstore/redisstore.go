@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,11 +85,11 @@ func (b *Backend) Inspect(ctx context.Context, key string) (*driver.Record, erro
 	if err != nil {
 		return nil, err
 	}
-	rec, err := l.record(key, now)
-	if err != nil {
+	rec := &driver.Record{}
+	if err := l.read(rec, key, now); err != nil {
 		return nil, err
 	}
-	return &rec, nil
+	return rec, nil
 }
 
 // inspect returns the record as it is stored, and the server's time.
@@ -100,38 +101,54 @@ func (b *Backend) inspect(ctx context.Context, key string) (*layout, uint64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	raw, now, err := answer(reply)
+	raw, found, now, err := answer(reply)
 	if err != nil {
 		return nil, 0, err
 	}
-	if raw == "" {
+	if !found {
 		return nil, 0, errNotFound()
 	}
-	l, err := split(raw, false)
-	return l, now, err
+	l := &layout{}
+	return l, now, l.split(raw, false)
 }
 
-// answer takes the reply of claim.lua and its like apart. raw is "" without a
-// record; a record that is there but empty is ErrCorrupt.
-func answer(reply any) (raw string, now uint64, err error) {
-	stamp := ""
+// answer takes the reply of claim.lua and its like apart. found is false without
+// a record.
+func answer(reply any) (raw string, found bool, now uint64, err error) {
 	switch r := reply.(type) {
-	case string:
-		stamp, raw = r[:min(8, len(r))], r[min(8, len(r)):]
-	case []any:
-		if len(r) == 2 {
-			stamp, _ = r[0].(string)
-			raw, _ = r[1].(string)
-			if raw == "" {
-				return "", 0, unreadable("it is empty")
+	case string: // seconds, microseconds, record
+		if seconds, rest, ok := strings.Cut(r, " "); ok {
+			if micros, rest, ok := strings.Cut(rest, " "); ok {
+				now, err = serverTime(seconds, micros)
+				return rest, true, now, err
 			}
 		}
+	case []any:
+		if len(r) < 2 || len(r) > 3 {
+			break
+		}
+		seconds, _ := r[0].(string)
+		micros, _ := r[1].(string)
+		if len(r) == 3 {
+			raw, found = r[2].(string)
+		}
+		now, err = serverTime(seconds, micros)
+		return raw, found, now, err
 	}
-	if len(stamp) != 8 {
-		return "", 0, fmt.Errorf("redisstore: an unknown reply of type %T", reply)
+	return "", false, 0, errReply(reply)
+}
+
+// errReply is the error for a reply that no script makes.
+func errReply(reply any) error { return fmt.Errorf("redisstore: an unknown reply of type %T", reply) }
+
+// serverTime is what TIME tells, in microseconds.
+func serverTime(seconds, micros string) (uint64, error) {
+	s, err1 := strconv.ParseUint(seconds, 10, 40)
+	us, err2 := strconv.ParseUint(micros, 10, 20)
+	if err1 != nil || err2 != nil {
+		return 0, errReply(seconds)
 	}
-	d := decoder{s: stamp}
-	return raw, d.u64(), nil
+	return s*1e6 + us, nil
 }
 
 // The checks below refuse parameters that no caller of the contract may send,

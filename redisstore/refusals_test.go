@@ -180,7 +180,7 @@ func TestEachRefusalIsCertain(t *testing.T) {
 // Replies that no script of ours makes are no answers.
 func TestRepliesThatNobodyMakesAreErrors(t *testing.T) {
 	t.Parallel()
-	for _, reply := range []string{"+OK\r\n", ":7\r\n", "$3\r\nabc\r\n", "*1\r\n$1\r\nx\r\n", "*2\r\n:1\r\n:2\r\n", "$-1\r\n", "*0\r\n"} {
+	for _, reply := range []string{"+OK\r\n", ":-1\r\n", "+1 2\r\n", "+a b c\r\n", "+1 2 \r\n", "$3\r\nabc\r\n", "*1\r\n$1\r\nx\r\n", "*2\r\n:1\r\n:2\r\n", "$-1\r\n", "*0\r\n"} {
 		b := open(t, connect(t, answering(t, reply), func(o *redis.Options) { o.Protocol = 2; o.MaxRetries = -1 }))
 		_, err := b.Claim(t.Context(), params("k"))
 		require.Error(t, err, reply)

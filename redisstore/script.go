@@ -32,8 +32,8 @@ type scripts struct {
 }
 
 func newScripts() *scripts {
-	record := readScript("record")
-	stored := func(name string) script { return newScript(record + readScript(name)) }
+	read, write := readScript("read"), readScript("write")
+	stored := func(name string) script { return newScript(read + readScript(name) + write) }
 	return &scripts{
 		claim: newScript(readScript("claim")), inspect: newScript(readScript("inspect")),
 		peek: newScript(readScript("peek")), watch: newScript(readScript("watch")),
@@ -89,8 +89,7 @@ func (p *payload) MarshalBinary() ([]byte, error) {
 // String keeps the bytes out of logs and traces.
 func (p *payload) String() string { return fmt.Sprintf("<%d bytes>", len(p.bytes)) }
 
-// run runs a script on the record of key. The arguments must not be the
-// caller's own bytes. unsure: an earlier try of this call may have been applied
+// run runs a script on the record of key. unsure: an earlier try of this call may have been applied
 // too. After an error that matches no sentinel of package driver, the call may
 // have been applied.
 func (b *Backend) run(ctx context.Context, s *script, key string, first []byte, more ...any) (reply any, unsure bool, err error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/idem-go/idem/driver"
 )
 
-// What scripts answer that change a record, or do not: see scripts/record.lua.
+// What scripts answer that change a record, or do not: see scripts/read.lua.
 const (
 	answerOtherRevision = 2
 	answerDone          = 1
@@ -38,7 +38,7 @@ func claimAnswer(reply any) error {
 	case int64(answerUnreadable):
 		return unreadable("its parts are not what its head says")
 	}
-	return fmt.Errorf("redisstore: an unknown reply of type %T", reply)
+	return errReply(reply)
 }
 
 // act runs a script that acts for a claim (I3), in one round trip, and waits for
@@ -102,8 +102,13 @@ func (b *Backend) Complete(ctx context.Context, ref driver.Ref, p *driver.Comple
 	}
 	// The value is sent from the caller's own bytes: the client is done with them
 	// when it returns.
-	return b.act(ctx, &b.scripts.complete, ref, appendDuration([]byte{phase}, p.Retention),
-		encodeAudit(p.Audit), encodeDetails(&p.Outcome, 1, ""), p.Outcome.Value)
+	params := make([]byte, 0, 9+detailsLen(&p.Outcome))
+	params = appendDuration(append(params, phase), p.Retention)
+	params = appendDetails(params, &p.Outcome, 1, "")
+	if p.Audit != nil {
+		return b.act(ctx, &b.scripts.complete, ref, params, p.Outcome.Value, encodeAudit(p.Audit))
+	}
+	return b.act(ctx, &b.scripts.complete, ref, params, p.Outcome.Value)
 }
 
 // How a claim is given up: see scripts/release.lua.

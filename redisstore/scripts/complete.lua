@@ -1,20 +1,16 @@
 -- Records the outcome.
 --
 -- KEYS[1]  the record
--- ARGV[1]  owner, token (0: any), phase, retention
--- ARGV[2]  who and why; '' without
--- ARGV[3]  what describes the outcome
--- ARGV[4]  its value
-local owner, token, phase, retention = struct.unpack('>c16I8BI8', ARGV[1])
-local r, answer = mine(owner, token, true)
-if not r then return answer end
-if r.phase ~= CLAIMED then
-  if r.phase == phase and r.details == ARGV[3] and r.value == ARGV[4] then return SAID_AGAIN end
+-- ARGV[1]  owner, token (0: any), phase, retention, what describes the outcome
+-- ARGV[2]  its value
+-- ARGV[3]  who and why; missing without
+local asks, with, outcome, retention = struct.unpack('>c16I8BI8', ARGV[1])
+details, value, audit = ARGV[1]:sub(34), ARGV[2], ARGV[3] or ''
+if owner ~= asks then return OTHER_OWNER end
+if token ~= with and with ~= 0 then return OTHER_TOKEN end
+if phase ~= CLAIMED then
+  if phase == outcome and de == #details and raw:sub(76 + #sections) == details .. value then return SAID_AGAIN end
   return SETTLED
 end
-local now = clock()
-r.phase, r.details, r.value = phase, ARGV[3], ARGV[4]
-r.flags = r.flags - r.flags % DOUBT -- without HELD
-r.at, r.expires = now, math.min(LAST, now + retention)
-audited(r, ARGV[2], now)
-return settled(r, now)
+phase, held = outcome, false
+at, expires = now, now + retention

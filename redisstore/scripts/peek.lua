@@ -2,13 +2,15 @@
 --
 -- KEYS[1]  the record
 --
--- Answers as inspect.lua does; the record ends before the value.
+-- Answers as claim.lua does; the record ends before the value, and may be empty
+-- because there is none.
 local raw = redis.pcall('GETRANGE', KEYS[1], 0, 74)
 if type(raw) == 'table' then return raw end
 local t = redis.call('TIME')
-local stamp = struct.pack('>I8', t[1] * 1000000 + t[2])
-if #raw < 75 then return stamp .. raw end
-local fp, pr, rf, au, de = struct.unpack('>I2I2I4I4I4', raw, 56)
-local more = fp + pr + rf + au + de
-if more == 0 then return stamp .. raw end
-return stamp .. redis.call('GETRANGE', KEYS[1], 0, string.format('%.0f', 74 + more))
+if #raw == 75 then
+  local fp, pr, rf, au, de = struct.unpack('>I2I2I4I4I4', raw, 56)
+  local more = fp + pr + rf + au + de
+  if more > 0 then raw = redis.call('GETRANGE', KEYS[1], 0, 74 + more) end
+end
+t[3] = raw
+return t

@@ -3,16 +3,9 @@
 -- KEYS[1]  the record
 -- ARGV[1]  token, retention
 -- ARGV[2]  who and why
-local token, retention = struct.unpack('>I8I8', ARGV[1])
-local r, answer = find()
-if not r then return answer end
-if r.token ~= token then return OTHER_TOKEN end
-local now = clock()
-if r.phase == CLAIMED and now < r.at then return SETTLED end
-r.phase, r.flags = RELEASED, r.flags >= WATCHED and WATCHED or 0
-r.owner = NOBODY
-r.token = math.max(now, r.token + 1)
-r.at, r.expires = now, math.min(LAST, now + retention)
-r.details, r.value = '', ''
-audited(r, ARGV[2], now)
-return settled(r, now)
+local with, retention = struct.unpack('>I8I8', ARGV[1])
+if token ~= with then return OTHER_TOKEN end
+if phase == CLAIMED and now < at then return SETTLED end
+phase, owner, token = RELEASED, NOBODY, math.max(now, token + 1)
+held, doubt, audit = false, false, ARGV[2] or ''
+at, expires = now, now + retention
