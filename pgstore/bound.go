@@ -122,9 +122,11 @@ func (t *bound) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Claim
 // claim is one try, in a transaction of its own or under a savepoint.
 func (t *bound) claim(ctx context.Context, p *driver.ClaimParams, home location) (res *driver.ClaimResult, err error) {
 	if t.begin != nil {
-		if t.tx, err = t.begin(ctx); err != nil {
+		tx, err := t.begin(ctx)
+		if err != nil {
 			return nil, fail(ctx, err)
 		}
+		t.tx = tx
 	}
 	a := attempt{b: t.b, l: t, p: p}
 	res, err = a.run(ctx)

@@ -20,17 +20,6 @@ import (
 	"github.com/idem-go/idem/pgstore"
 )
 
-func storeOver(t *testing.T, b driver.Backend, o *idem.Options) *idem.Store {
-	t.Helper()
-	if o == nil {
-		o = &idem.Options{}
-	}
-	o.Observer = idem.Discard
-	s, err := idem.New(b, o)
-	require.NoError(t, err)
-	return s
-}
-
 // C16: no connection is held across the operation, so that operations may use the
 // same pool, however small it is.
 func TestOperationsMayUseTheSamePool(t *testing.T) {
@@ -38,8 +27,7 @@ func TestOperationsMayUseTheSamePool(t *testing.T) {
 	p := newPlace(t)
 	pool := p.pool(t, conns(4))
 	lost := &counter{}
-	s, err := idem.New(p.backend(t, pool), &idem.Options{Lease: 3 * time.Second, RenewEvery: 300 * time.Millisecond, Observer: lost})
-	require.NoError(t, err)
+	s := storeOver(t, p.backend(t, pool), &idem.Options{Lease: 30 * time.Second, RenewEvery: 300 * time.Millisecond, Observer: lost})
 	for _, callers := range []int{4, 8} {
 		var wg sync.WaitGroup
 		var ran atomic.Int64
@@ -221,7 +209,7 @@ func TestManyStoresShareAPoolingProxy(t *testing.T) {
 	for i := range errs {
 		m := []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}[i%2]
 		pool := poolOf(t, url, mode(m), conns(4))
-		s := storeOver(t, p.backend(t, pool), &idem.Options{StoreTimeout: 20 * time.Second})
+		s := storeOver(t, p.backend(t, pool), nil)
 		wg.Go(func() {
 			for k := range 100 {
 				key := fmt.Sprintf("%d/%d", i, k%50)

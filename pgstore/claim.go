@@ -287,11 +287,7 @@ func (a *attempt) lastInstant() int64 {
 		return last
 	}
 	for _, p := range a.r.providers {
-		since := p.since
-		if since == 0 {
-			since = a.r.windowsFrom.Time.UnixMicro()
-		}
-		last = min(last, since+int64((p.window-a.p.MinWindow)/time.Microsecond))
+		last = min(last, a.r.since(p)+int64((p.window-a.p.MinWindow)/time.Microsecond))
 	}
 	return last
 }

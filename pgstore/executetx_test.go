@@ -299,9 +299,9 @@ func TestATransactionNeedsOneConnection(t *testing.T) {
 	t.Parallel()
 	l := newLedger(t, conns(1))
 	for _, c := range txClients(l.pool) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		for range 2 {
-			_, err := c.execute(ctx, l.storeWith(t, &idem.Options{StoreTimeout: 10 * time.Second}), c.name, l.pay(c.name))
+			_, err := c.execute(ctx, l.store(t), c.name, l.pay(c.name))
 			require.NoError(t, err, c.name)
 		}
 		cancel()

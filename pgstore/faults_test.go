@@ -60,8 +60,7 @@ func TestALostAcknowledgementIsNoFailure(t *testing.T) {
 			t.Parallel()
 			proxy := tcpproxy.New(t, hostOf(t, p.url))
 			pool := poolOf(t, through(t, proxy, p.url), mode(pgx.QueryExecModeExec))
-			s, err := idem.New(p.backend(t, pool), nil)
-			require.NoError(t, err)
+			s := storeOver(t, p.backend(t, pool), nil)
 			require.NoError(t, s.Check(t.Context()))
 			met := proxy.LoseRequest(lost.match)
 			if lost.forward {
@@ -169,8 +168,7 @@ func TestAStatementThatFailsOnceIsNotTheEnd(t *testing.T) {
 				p := newPlace(t)
 				pool := p.pool(t)
 				p.raise(t, pool, when, code, 1)
-				s, err := idem.New(p.backend(t, pool), nil)
-				require.NoError(t, err)
+				s := storeOver(t, p.backend(t, pool), nil)
 				var n atomic.Int64
 				res, err := s.Execute(t.Context(), "k", counting(&n, "7"))
 				if err != nil {

@@ -85,7 +85,10 @@ func one(ctx context.Context, q querier, sql string, dest, args []any) (found bo
 		}
 	}
 	rows.Close()
-	return found, errors.Join(err, rows.Err())
+	if err == nil {
+		err = rows.Err()
+	}
+	return found, err
 }
 
 // ended returns what ended ctx, or nil. The error matches the cause and

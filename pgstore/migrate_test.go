@@ -53,8 +53,7 @@ func TestAMigrationBesideTrafficDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pool := p.pool(t)
-	s, err := idem.New(p.backend(t, pool), nil)
-	require.NoError(t, err)
+	s := storeOver(t, p.backend(t, pool), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	migrating := make(chan error, 1)
 	go func() {
@@ -91,8 +90,7 @@ func TestTheExportedFilesMakeTheSameSchema(t *testing.T) {
 	b, err := pgstore.New(pool, nil)
 	require.NoError(t, err)
 	require.NoError(t, b.Validate(t.Context()))
-	s, err := idem.New(b, nil)
-	require.NoError(t, err)
+	s := storeOver(t, b, nil)
 	_, err = s.Execute(t.Context(), "k", plain("x"))
 	require.NoError(t, err)
 	for _, m := range b.Migrations() {
@@ -117,8 +115,7 @@ func TestHostileNamesAreQuotedOrRefused(t *testing.T) {
 		require.NoError(t, b.Migrate(t.Context()), "%q.%q", schema, table)
 		require.NoError(t, b.Validate(t.Context()))
 		require.True(t, driver.OnlyWarnings(b.Check(t.Context())), "%v", b.Check(t.Context()))
-		s, err := idem.New(b, nil)
-		require.NoError(t, err)
+		s := storeOver(t, b, nil)
 		for range 2 {
 			res, err := s.Execute(t.Context(), hostile, plain("x"))
 			require.NoError(t, err)
@@ -164,15 +161,14 @@ func TestAHostileSearchPathChangesNothing(t *testing.T) {
 		CREATE FUNCTION `+evil+`.pg_notify(pg_catalog.text, pg_catalog.text) RETURNS void LANGUAGE sql AS $$ SELECT 1/0 $$;`)
 	for _, path := range []string{"", evil + ", pg_catalog"} {
 		pool := p.pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = path })
-		s, err := idem.New(p.backend(t, pool), nil)
-		require.NoError(t, err)
+		s := storeOver(t, p.backend(t, pool), nil)
 		key := "path " + path
 		for range 2 {
 			res, err := s.Execute(t.Context(), key, plain("x"), idem.WithFingerprint([]byte("r")))
 			require.NoError(t, err, path)
 			require.Equal(t, "x", string(res.Value))
 		}
-		_, err = pgstore.ExecuteTx(t.Context(), s, pool, key+"/tx", func(context.Context, pgx.Tx) (idem.Result, error) { return idem.Result{}, nil })
+		_, err := pgstore.ExecuteTx(t.Context(), s, pool, key+"/tx", func(context.Context, pgx.Tx) (idem.Result, error) { return idem.Result{}, nil })
 		require.NoError(t, err)
 		require.NoError(t, p.backend(t, pool).Migrate(t.Context()))
 		_, err = p.backend(t, pool).Purge(t.Context(), &driver.PurgeParams{UnknownAfter: time.Hour})

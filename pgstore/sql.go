@@ -32,14 +32,31 @@ type statements struct {
 }
 
 // columns are those of a record, as row.dest reads them, after the server's
-// time.
-func columns() []string {
-	return []string{
-		"format", "state", "held", "doubt", "failed", "recovered", "body", "attempt", "version", "token", "revision",
-		"claimed_at", "changed_at", "windows_from", "lease_until", "recorded_at", "expires_at", "audit_at",
-		"owner", "fingerprint", "fingerprint_key", "seal_key", "codec", "code", "message", "audit_by", "audit_why",
-		"providers", "refs", "outcome",
+// time: each costs both sides of the wire, so that the small ones are packed into
+// one number, and what few records have into one text.
+func columns(t string) []string {
+	within := func(column string, most string) string {
+		return "LEAST(GREATEST(" + t + column + "::integer, 0), " + most + ")" // so that no other value looks like one of ours
 	}
+	return []string{
+		within("state", "15") + " + " + within("body", "15") + " * 16 + " + t + "held::integer * 256 + " + t + "doubt::integer * 512 + " +
+			t + "failed::integer * 1024 + " + t + "recovered::integer * 2048 + " + within("format", "32767") + " * 65536",
+		t + "attempt", t + "version", t + "token", t + "revision", t + "claimed_at",
+		"CASE " + t + "state WHEN 1 THEN " + t + "lease_until ELSE " + t + "expires_at END", t + "recorded_at",
+		t + "owner", t + "fingerprint", t + "fingerprint_key", t + "codec", rareColumn(t), t + "outcome",
+	}
+}
+
+// rareColumn is NULL for a record that has nothing of it. See rare for what it
+// holds.
+func rareColumn(t string) string {
+	micros := func(column string) string {
+		return "(pg_catalog.date_part('epoch', " + t + column + ") * 1000000)::bigint"
+	}
+	return "CASE WHEN " + t + "failed OR " + t + "audit_at IS NOT NULL OR " + t + "seal_key IS NOT NULL OR " + t + "providers <> '[]'::jsonb OR " +
+		t + "refs <> '[]'::jsonb THEN pg_catalog.json_build_object('c', " + t + "code, 'm', " + t + "message, 'k', " + t + "seal_key, 'b', " +
+		t + "audit_by, 'w', " + t + "audit_why, 'a', " + micros("audit_at") + ", 'p', " + t + "providers, 'r', " + t + "refs, 'f', " +
+		micros("windows_from") + ")::text END"
 }
 
 const (
@@ -60,7 +77,7 @@ var _ = [1]struct{}{}[driver.FormatVersion-1] // the texts below say 1
 func newStatements(n *names) *statements {
 	channel := n.channel()
 	s := &statements{channel: channel, listen: "LISTEN " + quote(channel)}
-	s.look = "SELECT " + clock + ", " + list("t.") + " FROM " + n.table + " t WHERE t.key = $1::text"
+	s.look = "SELECT " + clock + ", " + list(false) + " FROM " + n.table + " t WHERE t.key = $1::text"
 	s.claim = claimText(n)
 	s.take = takeText(n)
 	s.settleTexts(n)
@@ -82,16 +99,24 @@ func (s *statements) qualify() {
 	}
 }
 
-// list joins the columns, each with a prefix.
-func list(prefix string) string {
-	var b strings.Builder
-	for i, c := range columns() {
-		if i > 0 {
-			b.WriteString(", ")
+// list names the columns, as c0 and so on if they are to be selected again.
+func list(named bool) string {
+	cols := columns("t.")
+	if named {
+		for i := range cols {
+			cols[i] += " AS c" + strconv.Itoa(i)
 		}
-		b.WriteString(prefix + c)
 	}
-	return b.String()
+	return strings.Join(cols, ", ")
+}
+
+// names of the columns that list(true) selects.
+func selected() string {
+	out := make([]string, len(columns("")))
+	for i := range out {
+		out[i] = "c" + strconv.Itoa(i)
+	}
+	return strings.Join(out, ", ")
 }
 
 // channel names the table's notifications, within the length of an identifier.
@@ -103,9 +128,11 @@ func (n *names) channel() string {
 
 // waiting makes a statement wait for other transactions no longer than its
 // argument says. It is evaluated once, before the first row is touched, and ends
-// with the statement's transaction.
+// with the statement's transaction; in one that goes on, restore brings back what
+// was there before, which is kept in a setting of ours.
 func waiting(arg string) string {
-	return "(SELECT pg_catalog.set_config('lock_timeout', " + arg + "::text, true)) IS NOT NULL"
+	return "(SELECT pg_catalog.set_config('idem.lock_timeout', pg_catalog.current_setting('lock_timeout'), true)" +
+		" || pg_catalog.set_config('lock_timeout', " + arg + "::text, true)) IS NOT NULL"
 }
 
 // claimText answers with the record of a key, or creates it: one statement and
@@ -116,15 +143,15 @@ func waiting(arg string) string {
 // $1 key, $2 owner, $3 lease in microseconds, $4 fingerprint, $5 its key, $6
 // providers, $7 lock wait.
 func claimText(n *names) string {
-	return "WITH seen AS (SELECT " + clock + " AS now, " + list("t.") + " FROM " + n.table + " t WHERE t.key = $1::text)," +
+	return "WITH seen AS (SELECT " + clock + " AS now, " + list(true) + " FROM " + n.table + " t WHERE t.key = $1::text)," +
 		" made AS (INSERT INTO " + n.table + " AS t (key, format, state, held, doubt, failed, recovered, watched, body, attempt, version, revision," +
 		" token, owner, claimed_at, changed_at, windows_from, lease_until, fingerprint, fingerprint_key, providers, refs)" +
 		" SELECT $1::text, 1, 1, false, false, false, false, false, 0, 1, 1, 0," +
 		" " + micros + ", $2::bytea, c.now, c.now, c.now, c.now + $3::bigint * interval '1 microsecond'," +
 		" $4::bytea, $5::text, $6::text::jsonb, '[]'::jsonb" +
 		" FROM " + now + " WHERE NOT EXISTS (SELECT FROM seen) AND " + waiting("$7") +
-		" ON CONFLICT (key) DO NOTHING RETURNING t.claimed_at AS now, " + list("t.") + ")" +
-		" SELECT now, " + list("") + " FROM seen UNION ALL SELECT now, " + list("") + " FROM made"
+		" ON CONFLICT (key) DO NOTHING RETURNING t.claimed_at AS now, " + list(true) + ")" +
+		" SELECT now, " + selected() + " FROM seen UNION ALL SELECT now, " + selected() + " FROM made"
 }
 
 // Which condition on the clock a takeover restates: arguments of takeText.
@@ -160,7 +187,7 @@ func takeText(n *names) string {
 		" FROM " + now + " WHERE " + waiting("$7") + " AND t.key = $1::text AND t.version = $8::bigint AND t.token = $9::bigint AND t.format = 1" +
 		" AND CASE $10::integer WHEN 1 THEN t.state = 1 AND t.lease_until <= c.now WHEN 2 THEN t.state = 2 AND t.expires_at > c.now" +
 		" WHEN 3 THEN t.state = 2 AND t.held WHEN 4 THEN t.expires_at <= c.now ELSE false END" +
-		" AND " + micros + " <= $11::bigint RETURNING c.now, " + list("t.")
+		" AND " + micros + " <= $11::bigint RETURNING c.now, " + list(false)
 }
 
 // owned is the condition under which a claim's owner may write (I3): $1 key, $2
@@ -232,7 +259,7 @@ func (s *statements) editTexts(n *names) {
 // batchTexts are those that touch many records.
 func (s *statements) batchTexts(n *names) {
 	// In the place of the outcome's value: whether there is one.
-	cols := strings.TrimSuffix(list("t."), "t.outcome") + "CASE WHEN t.outcome IS NOT NULL THEN ''::bytea END"
+	cols := strings.TrimSuffix(list(false), "t.outcome") + "CASE WHEN t.outcome IS NOT NULL THEN ''::bytea END"
 	state := "CASE WHEN t.state = 3 AND t.failed THEN 3 WHEN t.state = 3 THEN 2 WHEN t.state = 2 AND NOT t.held THEN 4" +
 		" WHEN t.state = 1 AND t.lease_until > c.now THEN 1 ELSE 5 END"
 	// $1 prefix, $2 key after which the page begins, $3 the states as driver.State,

@@ -96,9 +96,6 @@ func (t *sqlTxn) claim(ctx context.Context, before []string, text string, dest, 
 			return false, err
 		}
 	}
-	if _, err := one(ctx, t, stash, nil, nil); err != nil {
-		return false, err
-	}
 	if found, err = one(ctx, t, text, dest, args); err != nil {
 		return false, err
 	}
@@ -134,8 +131,14 @@ var _ pgx.Rows = (*sqlRows)(nil)
 
 func (r *sqlRows) Next() bool             { return r.rows.Next() }
 func (r *sqlRows) Scan(dest ...any) error { return r.rows.Scan(dest...) }
-func (r *sqlRows) Close()                 { r.err = errors.Join(r.rows.Err(), r.rows.Close()) }
-func (r *sqlRows) Err() error             { return r.err }
+func (r *sqlRows) Close() {
+	r.err = r.rows.Err()
+	if err := r.rows.Close(); r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *sqlRows) Err() error { return r.err }
 
 func (r *sqlRows) CommandTag() pgconn.CommandTag                { return pgconn.CommandTag{} }
 func (r *sqlRows) FieldDescriptions() []pgconn.FieldDescription { return nil }

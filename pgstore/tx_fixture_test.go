@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/idem-go/idem"
+	"github.com/idem-go/idem/driver"
 	"github.com/idem-go/idem/pgstore"
 )
 
@@ -52,6 +54,28 @@ func txClients(pool *pgxpool.Pool) []txClient {
 	}
 }
 
+// storeOver is a Store that a slow machine does not hurry: what is tested with a
+// bound sets its own.
+func storeOver(tb testing.TB, b driver.Backend, o *idem.Options) *idem.Store {
+	tb.Helper()
+	var all idem.Options
+	if o != nil {
+		all = *o
+	}
+	if all.StoreTimeout == 0 {
+		all.StoreTimeout = time.Minute
+	}
+	if all.RecordTimeout == 0 {
+		all.RecordTimeout = time.Minute
+	}
+	if all.Observer == nil {
+		all.Observer = idem.Discard
+	}
+	s, err := idem.New(b, &all)
+	require.NoError(tb, err)
+	return s
+}
+
 // ledger is a place with a table of effects.
 type ledger struct {
 	place
@@ -72,13 +96,7 @@ func (l *ledger) store(t *testing.T) *idem.Store { t.Helper(); return l.storeWit
 
 func (l *ledger) storeWith(t *testing.T, o *idem.Options) *idem.Store {
 	t.Helper()
-	if o == nil {
-		o = &idem.Options{}
-	}
-	o.Observer = idem.Discard
-	s, err := idem.New(l.backend(t, l.pool), o)
-	require.NoError(t, err)
-	return s
+	return storeOver(t, l.backend(t, l.pool), o)
 }
 
 func (l *ledger) insert() string { return "INSERT INTO " + l.effects + " VALUES ($1)" }

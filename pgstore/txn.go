@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -23,10 +22,9 @@ type txn interface {
 }
 
 const (
-	// stash keeps the transaction's own lock_timeout in a setting of ours.
-	stash = "SELECT pg_catalog.set_config('idem.lock_timeout', pg_catalog.current_setting('lock_timeout'), true)"
-	// restore brings it back, and tells the transaction's identity.
-	restore = "SELECT pg_catalog.set_config('lock_timeout', pg_catalog.current_setting('idem.lock_timeout'), true)," +
+	// restore brings back the transaction's own lock_timeout, if a statement of ours
+	// has changed it, and tells the transaction's identity.
+	restore = "SELECT pg_catalog.set_config('lock_timeout', COALESCE(NULLIF(pg_catalog.current_setting('idem.lock_timeout', true), ''), pg_catalog.current_setting('lock_timeout')), true)," +
 		" COALESCE(pg_catalog.pg_current_xact_id_if_assigned()::pg_catalog.text, ''), " + whereabouts
 )
 
@@ -55,13 +53,16 @@ func (t *pgxTxn) claim(ctx context.Context, before []string, sql string, dest, a
 	for _, s := range before {
 		batch.Queue(s)
 	}
-	batch.Queue(stash)
 	batch.Queue(sql, args...)
 	batch.Queue(restore)
 	batch.Queue(saveOp)
 	results := t.SendBatch(ctx, &batch)
-	defer func() { err = errors.Join(err, results.Close()) }()
-	for range len(before) + 1 {
+	defer func() {
+		if closed := results.Close(); err == nil {
+			err = closed
+		}
+	}()
+	for range before {
 		if _, err := results.Exec(); err != nil {
 			return false, err
 		}
@@ -75,7 +76,10 @@ func (t *pgxTxn) claim(ctx context.Context, before []string, sql string, dest, a
 		err = rows.Scan(dest...)
 	}
 	rows.Close()
-	if err := errors.Join(err, rows.Err()); err != nil {
+	if err == nil {
+		err = rows.Err()
+	}
+	if err != nil {
 		return false, err
 	}
 	if err := results.QueryRow().Scan(id.dest()...); err != nil {
@@ -85,12 +89,15 @@ func (t *pgxTxn) claim(ctx context.Context, before []string, sql string, dest, a
 	return found, err
 }
 
-// location tells databases apart: by the database's id and the server's start,
+// location tells databases apart: by the database's name and the server's start,
 // in microseconds.
-type location struct{ database, started int64 }
+type location struct {
+	database string
+	started  int64
+}
 
 // whereabouts are the columns of a location.
-const whereabouts = "(SELECT d.oid::bigint FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())," +
+const whereabouts = "pg_catalog.current_database()::pg_catalog.text," +
 	" (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint"
 
 // home is where the table is. The first call asks.
