@@ -148,6 +148,7 @@ func claimComplete(ctx context.Context, back driver.Backend, key string, v []byt
 }
 
 func benchReplays(b *testing.B, size, n int) {
+	b.Helper()
 	p := newPlace(b)
 	pool := p.pool(b, conns(int32(n)))
 	r, back := newRaw(b, p, pool), p.backend(b, pool)
@@ -176,6 +177,7 @@ func benchReplays(b *testing.B, size, n int) {
 }
 
 func benchFirsts(b *testing.B, size, n int) {
+	b.Helper()
 	p := newPlace(b)
 	pool := p.pool(b, conns(int32(n)))
 	r, back, v := newRaw(b, p, pool), p.backend(b, pool), random(size)
@@ -188,6 +190,7 @@ func benchFirsts(b *testing.B, size, n int) {
 }
 
 func benchTransactions(b *testing.B, size, n int) {
+	b.Helper()
 	p := newPlace(b)
 	pool := p.pool(b, conns(int32(n)))
 	v := random(size)

@@ -2,6 +2,7 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,9 @@ func modes() map[string]pgx.QueryExecMode {
 func TestTheBackendConformsInEachModeOfItsClient(t *testing.T) {
 	t.Parallel()
 	for name, m := range modes() {
+		if m == pgx.QueryExecModeCacheStatement {
+			continue // TestTheBackendConformsOnAServerThatIsKilled
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
@@ -172,4 +176,23 @@ func TestTheBackendConformsOnAServerThatIsKilled(t *testing.T) {
 		return p.backend(tb, pool)
 	}
 	storetest.Run(t, h)
+}
+
+// The hash partitions that docs/postgres.md describes keep the key unique.
+func TestTheBackendConformsOnHashPartitions(t *testing.T) {
+	t.Parallel()
+	url, schema := testenv.PostgresSchema(t)
+	p := place{url: url, schema: schema, table: pgx.Identifier{schema, "idem_records"}.Sanitize()}
+	pool := p.pool(t)
+	const plain = ") WITH (fillfactor = 70);"
+	for _, m := range p.backend(t, pool).Migrations() {
+		require.True(t, m.Version != 1 || strings.Contains(m.SQL, plain))
+		parts := ") PARTITION BY HASH (key);"
+		for i := range 4 {
+			parts += fmt.Sprintf("\nCREATE TABLE %s PARTITION OF %s FOR VALUES WITH (MODULUS 4, REMAINDER %d) WITH (fillfactor = 70);",
+				pgx.Identifier{schema, fmt.Sprintf("idem_records_%d", i)}.Sanitize(), p.table, i)
+		}
+		testenv.PostgresExec(t, url, strings.Replace(m.SQL, plain, parts, 1))
+	}
+	storetest.Run(t, p.harness(pool))
 }
