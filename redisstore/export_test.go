@@ -29,3 +29,12 @@ func ScriptName(file string) string {
 
 // ClockFinding is what Check says of a server whose clock is ahead by skew.
 func ClockFinding(skew time.Duration) *driver.Finding { return (&server{skew: skew}).differs() }
+
+// EncodeCopy is a copy as a server would keep it; DecodeCopy reads one.
+func EncodeCopy(r *driver.Record) string {
+	head := append([]byte{copyMark}, make([]byte, copyHead-1)...)
+	return string(append(head, encodeCopy(r)...))
+}
+
+// DecodeCopy reads a copy as Get does.
+func DecodeCopy(raw, key string, now uint64) (*driver.Record, bool) { return decodeCopy(raw, key, now) }

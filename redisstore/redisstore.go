@@ -32,6 +32,7 @@ const tag = "{}"
 // the Backend any more.
 type Backend struct {
 	opts    Options
+	tag     string
 	client  *client
 	scripts *scripts
 	hub     *hub
@@ -61,7 +62,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Backend, error) {
 		return nil, fmt.Errorf("redisstore: Options.ReplicaTimeout = %v is not shorter than the client's ReadTimeout = %v, which would end the wait first",
 			o.ReplicaTimeout, c.readTimeout)
 	}
-	b := &Backend{opts: o, client: c, scripts: newScripts()}
+	b := &Backend{opts: o, tag: tag, client: c, scripts: newScripts()}
 	b.hub = newHub(b.client.subscribe)
 	return b, nil
 }
@@ -72,11 +73,11 @@ func (b *Backend) DefaultRetention() time.Duration { return b.opts.Retention }
 // RedisKey returns the name under which the record of key is stored, for
 // operators. Different keys have different names, and all names of a Backend
 // begin with Options.Prefix.
-func (b *Backend) RedisKey(key string) string { return b.opts.Prefix + tag + key }
+func (b *Backend) RedisKey(key string) string { return b.opts.Prefix + b.tag + key }
 
 // userKey is the inverse of RedisKey.
 func (b *Backend) userKey(name string) (string, bool) {
-	return strings.CutPrefix(name, b.opts.Prefix+tag)
+	return strings.CutPrefix(name, b.opts.Prefix+b.tag)
 }
 
 // Inspect implements [driver.Backend]. It is one round trip.
