@@ -1,0 +1,159 @@
+package backoff_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/idem-go/idem/backoff"
+)
+
+// nest wraps an operation in layers of loops.
+func nest(layers int, p *backoff.Policy, op func(context.Context) error) func(context.Context) error {
+	for range layers {
+		within := op
+		op = func(ctx context.Context) error { return backoff.Run(ctx, p, within) }
+	}
+	return op
+}
+
+// backoff.md 2.2: three retries in three layers are 4³ = 64 calls, three tries in
+// five layers 3⁵ = 243; here they are those of one layer.
+func TestNestedLoopsAreOneLayer(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ layers, attempts int }{{2, 3}, {3, 4}, {5, 3}} {
+		op := failing(transient())
+		p := &backoff.Policy{MaxAttempts: tc.attempts, Base: backoff.NoDelay}
+		err := nest(tc.layers, p, op.run)(t.Context())
+		e := stopped(t, err, backoff.ErrExhausted, tc.attempts)
+		require.Equal(t, tc.attempts, op.count)
+		require.Equal(t, transient(), e.Last, "an inner loop returns the operation's own error")
+	}
+}
+
+func TestAnInnerLoopReturnsItsValueAndItsError(t *testing.T) {
+	t.Parallel()
+	v, err := backoff.Do(t.Context(), nil, func(ctx context.Context) (string, error) {
+		v, err := backoff.Do(ctx, nil, func(context.Context) (string, error) { return "half", errX })
+		require.Equal(t, errX, err)
+		return v, err
+	})
+	require.ErrorIs(t, err, errX)
+	require.Equal(t, "half", v)
+}
+
+func TestADetachedLoopRetriesByItself(t *testing.T) {
+	t.Parallel()
+	p := &backoff.Policy{Base: backoff.NoDelay}
+	op := failing(transient())
+	err := backoff.Run(t.Context(), p, func(ctx context.Context) error {
+		return backoff.Run(backoff.Detach(ctx), p, op.run)
+	})
+	requireStopped(t, err, backoff.ErrExhausted, 3)
+	require.Equal(t, 9, op.count)
+
+	// Below the detached one there is again one layer.
+	op = failing(transient())
+	_ = backoff.Run(t.Context(), &backoff.Policy{MaxAttempts: 2, Base: backoff.NoDelay}, func(ctx context.Context) error {
+		return nest(2, p, op.run)(backoff.Detach(ctx))
+	})
+	require.Equal(t, 6, op.count)
+}
+
+func TestDetachKeepsTheRestOfTheContext(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
+	require.Equal(t, ctx, backoff.Detach(ctx), "nothing to detach from")
+	_ = backoff.Run(ctx, nil, func(ctx context.Context) error {
+		detached := backoff.Detach(ctx)
+		require.NotEqual(t, ctx, detached)
+		require.Equal(t, detached, backoff.Detach(detached))
+		require.Equal(t, "value", ctx.Value(key{}))
+		require.Equal(t, "value", detached.Value(key{}))
+		cancel(errCause)
+		require.ErrorIs(t, detached.Err(), context.Canceled)
+		require.Equal(t, errCause, context.Cause(detached))
+		return nil
+	})
+}
+
+// What outlives the operation is still taken for a part of it: the marker is a
+// value, and context.WithoutCancel keeps values. Detach is for that.
+func TestBackgroundWorkIsPartOfTheLoopUnlessDetached(t *testing.T) {
+	t.Parallel()
+	left, err := backoff.Do(t.Context(), nil, func(ctx context.Context) (context.Context, error) {
+		return context.WithoutCancel(ctx), nil
+	})
+	require.NoError(t, err)
+	p := &backoff.Policy{Base: backoff.NoDelay}
+	op := failing(transient())
+	_ = backoff.Run(left, p, op.run)
+	require.Equal(t, 1, op.count)
+	_ = backoff.Run(backoff.Detach(left), p, op.run)
+	require.Equal(t, 4, op.count)
+}
+
+// A loop that never retries is no layer of retries: the inner one is the only.
+func TestALoopOfOneAttemptLeavesRetryingToTheInnerOne(t *testing.T) {
+	t.Parallel()
+	op := failing(transient())
+	err := backoff.Run(t.Context(), &backoff.Policy{MaxAttempts: 1}, func(ctx context.Context) error {
+		return backoff.Run(ctx, &backoff.Policy{Base: backoff.NoDelay}, op.run)
+	})
+	requireStopped(t, err, backoff.ErrExhausted, 1)
+	require.Equal(t, 3, op.count)
+}
+
+func TestAnInnerLoopKeepsItsTimeoutAndItsBreaker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		circuit := newCircuit(t, &backoff.CircuitOptions{MinCalls: 2})
+		inner := &backoff.Policy{Timeout: time.Second, Breaker: circuit, Base: time.Hour}
+		began, count := time.Now(), 0
+		err := backoff.Run(t.Context(), &backoff.Policy{MaxAttempts: 9, Base: backoff.NoDelay}, func(ctx context.Context) error {
+			return backoff.Run(ctx, inner, func(ctx context.Context) error {
+				count++
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		require.Equal(t, 2, count, "the circuit has seen enough")
+		require.Equal(t, 2*time.Second, time.Since(began), "open means stop, also further down")
+		e := stopped(t, err, backoff.ErrOpen, 3)
+		require.ErrorIs(t, e.Last, backoff.ErrOpen)
+		left, ok := backoff.Hint(err)
+		require.True(t, ok)
+		require.Equal(t, circuit.Stats().OpenFor, left)
+	})
+}
+
+// The requests and retries that a budget counts are those of the loop, and that
+// is the outer one.
+func TestAnInnerLoopLeavesItsBudgetAlone(t *testing.T) {
+	t.Parallel()
+	budget := newBudget(t, nil)
+	require.True(t, budget.Withdraw())
+	p := &backoff.Policy{Budget: budget, Base: backoff.NoDelay}
+	_ = nest(3, p, failing(transient()).run)(t.Context())
+	require.InDelta(t, 9+0.1-2, budget.Balance(), 1e-9)
+}
+
+func TestAnInnerLoopChecksItsPolicyAndItsContext(t *testing.T) {
+	t.Parallel()
+	op := failing(nil)
+	err := backoff.Run(t.Context(), nil, func(ctx context.Context) error {
+		return backoff.Run(ctx, &backoff.Policy{Cap: -1}, op.run)
+	})
+	require.ErrorIs(t, err, backoff.ErrInvalidOption)
+	err = backoff.Run(t.Context(), nil, func(ctx context.Context) error {
+		return backoff.Run(cancelled(ctx, errCause), nil, op.run)
+	})
+	require.ErrorIs(t, err, errCause)
+	require.Zero(t, op.count)
+	require.False(t, errors.Is(err, context.DeadlineExceeded))
+}
