@@ -15,6 +15,8 @@ import (
 //
 //   - ctx has ended, whatever the error says (the context's cause);
 //   - op was refused by an open breaker further down ([ErrOpen]);
+//   - the failure is [Ambiguous] and this policy, or that of a loop further down,
+//     is Unrepeatable ([ErrAmbiguous]);
 //   - the failure is [Permanent] ([ErrPermanent]);
 //   - MaxAttempts calls were made ([ErrExhausted]);
 //   - the server asked for more than MaxHint ([ErrHint]);
@@ -85,7 +87,13 @@ func (p *Policy) once(ctx context.Context, op func(context.Context) error) error
 	if refused != nil {
 		return refused
 	}
-	return p.attempt(ctx, ctx, admitted, op).err
+	v := p.attempt(ctx, ctx, admitted, op)
+	if p.Unrepeatable && v.class == Ambiguous { // the outer loop must not repeat it either
+		l := loop{}
+		l.failed(v)
+		return l.stop(ErrAmbiguous)
+	}
+	return v.err
 }
 
 // loop is one call of Do. It does not hold the policy: an error is made from it,
@@ -139,6 +147,9 @@ func (l *loop) next(ctx context.Context, p *Policy) (time.Duration, error) {
 		return 0, l.ended(ctx)
 	case !v.marked && errors.Is(v.err, ErrOpen):
 		return 0, l.stop(ErrOpen)
+	case v.class == Ambiguous && p.Unrepeatable,
+		(v.class == Ambiguous || !v.marked) && errors.Is(v.err, ErrAmbiguous):
+		return 0, l.stop(ErrAmbiguous)
 	case v.class == Permanent:
 		return 0, l.stop(ErrPermanent)
 	case l.made >= p.attempts():

@@ -83,6 +83,32 @@ func TestTheClassDecidesWhetherToTryAgain(t *testing.T) {
 	}
 }
 
+// A call that may have been applied is made again only where that does no harm.
+func TestAnUnrepeatableOperationIsNotRepeatedInDoubt(t *testing.T) {
+	t.Parallel()
+	p := &backoff.Policy{Unrepeatable: true, Base: backoff.NoDelay, ThrottledBase: backoff.NoDelay}
+	ambiguous := backoff.Mark(errX, backoff.Ambiguous)
+	for _, tc := range []struct {
+		errs     []error
+		reason   error
+		attempts int
+	}{
+		{[]error{ambiguous}, backoff.ErrAmbiguous, 1},
+		{[]error{io.ErrUnexpectedEOF}, backoff.ErrAmbiguous, 1},
+		{[]error{transient(), &httpError{429, nil}, &httpError{502, nil}}, backoff.ErrAmbiguous, 3},
+		{[]error{transient()}, backoff.ErrExhausted, 3},
+		{[]error{errX}, backoff.ErrPermanent, 1},
+	} {
+		op := failing(tc.errs...)
+		e := stopped(t, backoff.Run(t.Context(), p, op.run), tc.reason, tc.attempts)
+		require.Equal(t, tc.attempts, op.count)
+		require.Equal(t, tc.errs[len(tc.errs)-1], e.Last)
+	}
+	timedOut := &backoff.Policy{Unrepeatable: true, Timeout: time.Nanosecond}
+	err := backoff.Run(t.Context(), timedOut, func(ctx context.Context) error { <-ctx.Done(); return errX })
+	requireStopped(t, err, backoff.ErrAmbiguous, 1)
+}
+
 // backoff.md 2.5: after a throttled failure the SDK's base is one second.
 func TestAThrottledFailureWaitsLonger(t *testing.T) {
 	t.Parallel()

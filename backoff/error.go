@@ -13,6 +13,9 @@ import (
 var (
 	// ErrPermanent: the last failure is [Permanent].
 	ErrPermanent = errors.New("permanent failure")
+	// ErrAmbiguous: the last failure is [Ambiguous], and the policy says that the
+	// operation is Unrepeatable.
+	ErrAmbiguous = errors.New("perhaps applied, and not repeatable")
 	// ErrExhausted: MaxAttempts calls were made.
 	ErrExhausted = errors.New("attempts exhausted")
 	// ErrBudget: the retry budget of the target is empty. It is a local decision;

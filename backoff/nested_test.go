@@ -3,6 +3,8 @@ package backoff_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,6 +143,37 @@ func TestAnInnerLoopLeavesItsBudgetAlone(t *testing.T) {
 	p := &backoff.Policy{Budget: budget, Base: backoff.NoDelay}
 	_ = nest(3, p, failing(transient()).run)(t.Context())
 	require.InDelta(t, 9+0.1-2, budget.Balance(), 1e-9)
+}
+
+// Nor does the outer loop repeat what the inner one must not.
+func TestAnUnrepeatableInnerLoopIsNotRepeatedInDoubt(t *testing.T) {
+	t.Parallel()
+	errTorn := errors.New("torn") // which the inner loop alone knows
+	inner := &backoff.Policy{Unrepeatable: true, Classify: func(err error) backoff.Class {
+		if errors.Is(err, errTorn) {
+			return backoff.Ambiguous
+		}
+		return 0
+	}}
+	for _, tc := range []struct {
+		err      error
+		reason   error
+		attempts int
+	}{
+		{io.ErrUnexpectedEOF, backoff.ErrAmbiguous, 1},
+		{backoff.Mark(errX, backoff.Ambiguous), backoff.ErrAmbiguous, 1},
+		{errTorn, backoff.ErrAmbiguous, 1},
+		{transient(), backoff.ErrExhausted, 3},
+		{errX, backoff.ErrPermanent, 1},
+	} {
+		op := failing(tc.err)
+		err := backoff.Run(t.Context(), &backoff.Policy{Base: backoff.NoDelay}, func(ctx context.Context) error {
+			return fmt.Errorf("w: %w", backoff.Run(ctx, inner, op.run))
+		})
+		requireStopped(t, err, tc.reason, tc.attempts)
+		require.ErrorIs(t, err, tc.err)
+		require.Equal(t, errors.Is(tc.reason, backoff.ErrExhausted), backoff.NothingSent(err))
+	}
 }
 
 func TestAnInnerLoopChecksItsPolicyAndItsContext(t *testing.T) {

@@ -44,6 +44,10 @@ type Policy struct {
 	Cap time.Duration
 	// Jitter says how delays are drawn. The default value is Full.
 	Jitter Jitter
+	// Unrepeatable says that the operation must not be applied twice: an Ambiguous
+	// failure ends the loop with [ErrAmbiguous]. The default value is false: a
+	// repetition does no harm, for instance because it carries an idempotency key.
+	Unrepeatable bool
 	// Timeout bounds each attempt through the context that the operation gets.
 	// The operation must have finished with what it opened under that context
 	// (response bodies, rows) when it returns. The default value is 0: only the
