@@ -14,7 +14,8 @@ import (
 // After each failure, in this order, it stops if
 //
 //   - ctx has ended, whatever the error says (the context's cause);
-//   - op was refused by an open breaker further down ([ErrOpen]);
+//   - op was refused by a breaker or a budget further down ([ErrOpen],
+//     [ErrBudget]);
 //   - the failure is [Ambiguous] and this policy, or that of a loop further down,
 //     is Unrepeatable ([ErrAmbiguous]);
 //   - the failure is [Permanent] ([ErrPermanent]);
@@ -30,9 +31,9 @@ import (
 // is not called.
 //
 // Below another loop, as the context of op tells, Do retries nothing: it calls
-// op once, under its own Timeout and Breaker, and returns op's own error for the
-// outer loop to judge. Layers would multiply their attempts. See [Detach]. A
-// loop with MaxAttempts 1 is none.
+// op once, under its own Timeout, Breaker and Budget, and returns op's own error
+// for the outer loop to judge. Layers would multiply their attempts. See
+// [Detach]. A loop with MaxAttempts 1 is none.
 //
 // Do is safe for concurrent use. A panic of op goes on.
 func Do[T any](ctx context.Context, p *Policy, op func(context.Context) (T, error)) (T, error) {
@@ -58,8 +59,8 @@ func Run(ctx context.Context, p *Policy, op func(context.Context) error) error {
 	if ctx.Err() != nil {
 		return (&loop{unsent: true}).ended(ctx)
 	}
-	if inLoop(ctx) {
-		return p.once(ctx, op)
+	if outer := loopAround(ctx); outer != nil {
+		return p.once(ctx, outer, op)
 	}
 	admitted, refused := p.admit()
 	if refused != nil {
@@ -68,7 +69,7 @@ func Run(ctx context.Context, p *Policy, op func(context.Context) error) error {
 	p.Budget.Deposit()
 	within := ctx
 	if p.attempts() > 1 {
-		within = inside(ctx)
+		within = &loopContext{Context: ctx, budget: p.Budget}
 	}
 	first := p.attempt(ctx, within, admitted, op)
 	if first.err == nil {
@@ -77,23 +78,6 @@ func Run(ctx context.Context, p *Policy, op func(context.Context) error) error {
 	l := loop{unsent: true}
 	l.failed(first)
 	return l.run(ctx, within, p, op)
-}
-
-// once makes the only attempt of a loop below another one. The budget has no
-// part in it: it counts the requests and retries of loops, and the loop is the
-// outer one.
-func (p *Policy) once(ctx context.Context, op func(context.Context) error) error {
-	admitted, refused := p.admit()
-	if refused != nil {
-		return refused
-	}
-	v := p.attempt(ctx, ctx, admitted, op)
-	if p.Unrepeatable && v.class == Ambiguous { // the outer loop must not repeat it either
-		l := loop{}
-		l.failed(v)
-		return l.stop(ErrAmbiguous)
-	}
-	return v.err
 }
 
 // loop is one call of Do. It does not hold the policy: an error is made from it,
@@ -121,6 +105,9 @@ func (l *loop) run(ctx, within context.Context, p *Policy, op func(context.Conte
 			p.Budget.Refund() // taken for a retry that is not made
 			return l.stop(refused)
 		}
+		if inner, ok := within.(*loopContext); ok {
+			inner.retries.Add(1)
+		}
 		v := p.attempt(ctx, within, admitted, op)
 		if v.err == nil {
 			return nil
@@ -147,6 +134,8 @@ func (l *loop) next(ctx context.Context, p *Policy) (time.Duration, error) {
 		return 0, l.ended(ctx)
 	case !v.marked && errors.Is(v.err, ErrOpen):
 		return 0, l.stop(ErrOpen)
+	case !v.marked && errors.Is(v.err, ErrBudget):
+		return 0, l.stop(ErrBudget)
 	case v.class == Ambiguous && p.Unrepeatable,
 		(v.class == Ambiguous || !v.marked) && errors.Is(v.err, ErrAmbiguous):
 		return 0, l.stop(ErrAmbiguous)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -134,15 +135,116 @@ func TestAnInnerLoopKeepsItsTimeoutAndItsBreaker(t *testing.T) {
 	})
 }
 
-// The requests and retries that a budget counts are those of the loop, and that
-// is the outer one.
-func TestAnInnerLoopLeavesItsBudgetAlone(t *testing.T) {
+// A budget that inner and outer loops share counts each call once.
+func TestNestedLoopsUseASharedBudgetOnce(t *testing.T) {
 	t.Parallel()
 	budget := newBudget(t, nil)
 	require.True(t, budget.Withdraw())
 	p := &backoff.Policy{Budget: budget, Base: backoff.NoDelay}
 	_ = nest(3, p, failing(transient()).run)(t.Context())
-	require.InDelta(t, 9+0.1-2, budget.Balance(), 1e-9)
+	require.InDelta(t, 9+0.1-2, budget.Balance(), exact)
+}
+
+// The retries of the outer loop reach the target of the inner one: its budget
+// pays for them, and when it is empty they end. Otherwise an outer loop would
+// undo the bound of all budgets below it.
+func TestTheBudgetOfAnInnerLoopPaysForTheRetriesOfTheOuterOne(t *testing.T) {
+	t.Parallel()
+	budget := newBudget(t, nil)
+	inner := &backoff.Policy{Budget: budget}
+	outer := &backoff.Policy{Base: backoff.NoDelay}
+	const requests = 1000
+	calls := 0
+	for range requests {
+		err := backoff.Run(t.Context(), outer, func(ctx context.Context) error {
+			return backoff.Run(ctx, inner, func(context.Context) error { calls++; return transient() })
+		})
+		require.ErrorIs(t, err, errX)
+	}
+	require.LessOrEqual(t, float64(calls), requests+10+0.1*requests+exact)
+	require.Greater(t, calls, requests+0.1*requests)
+
+	for budget.Withdraw() {
+		continue // until it is empty
+	}
+	op := failing(transient())
+	err := backoff.Run(t.Context(), outer, func(ctx context.Context) error { return backoff.Run(ctx, inner, op.run) })
+	e := stopped(t, err, backoff.ErrBudget, 2)
+	require.Equal(t, 1, op.count)
+	last := stopped(t, e.Last, backoff.ErrBudget, 1)
+	require.Equal(t, transient(), last.Last, "the target's own error")
+	require.True(t, backoff.NothingSent(err))
+}
+
+func TestAnInnerBudgetCountsRequestsAndRetries(t *testing.T) {
+	t.Parallel()
+	before := errors.New("fails before the inner loop")
+	for name, tc := range map[string]struct {
+		op   func(ctx context.Context, attempt int, inner func() error) error
+		want float64 // of 5
+	}{
+		"a request and two retries":        {func(_ context.Context, _ int, inner func() error) error { return inner() }, 5 + 0.1 - 2},
+		"two requests, then their retries": {func(_ context.Context, _ int, inner func() error) error { return errors.Join(inner(), inner()) }, 5 + 0.2 - 4},
+		"first reached by a retry": {func(_ context.Context, attempt int, inner func() error) error {
+			if attempt == 1 {
+				return backoff.Mark(before, backoff.Transient)
+			}
+			return inner()
+		}, 5 + 0.1 - 1},
+		"never reached": {func(context.Context, int, func() error) error { return backoff.Mark(before, backoff.Transient) }, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			budget := newBudget(t, nil)
+			for range 5 {
+				budget.Withdraw()
+			}
+			attempt := 0
+			err := backoff.Run(t.Context(), &backoff.Policy{Base: backoff.NoDelay}, func(ctx context.Context) error {
+				attempt++
+				return tc.op(ctx, attempt, func() error {
+					return backoff.Run(ctx, &backoff.Policy{Budget: budget}, failing(transient()).run)
+				})
+			})
+			requireStopped(t, err, backoff.ErrExhausted, 3)
+			require.InDelta(t, tc.want, budget.Balance(), exact)
+		})
+	}
+}
+
+// A retry that the inner breaker refuses is not made, and costs nothing; a request
+// that it refuses earns nothing.
+func TestAnInnerBudgetDoesNotPayForWhatABreakerRefuses(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]float64{1: 5, 2: 5 + 0.1, 3: 5 + 0.1 - 1} {
+		budget := newBudget(t, nil)
+		for range 5 {
+			budget.Withdraw()
+		}
+		inner := &backoff.Policy{Budget: budget, Breaker: onAllow(n, nil)}
+		err := nest(1, &backoff.Policy{Base: backoff.NoDelay}, func(ctx context.Context) error {
+			return backoff.Run(ctx, inner, failing(transient()).run)
+		})(t.Context())
+		requireStopped(t, err, backoff.ErrOpen, n)
+		require.InDelta(t, want, budget.Balance(), exact)
+	}
+}
+
+func TestInnerLoopsShareAnAccountAcrossGoroutines(t *testing.T) {
+	t.Parallel()
+	budget := newBudget(t, &backoff.BudgetOptions{Burst: 100})
+	inner := &backoff.Policy{Budget: budget}
+	err := backoff.Run(t.Context(), &backoff.Policy{Base: backoff.NoDelay}, func(ctx context.Context) error {
+		errs := make([]error, 8)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() { errs[i] = backoff.Run(ctx, inner, failing(transient()).run) })
+		}
+		wg.Wait()
+		return errors.Join(errs...)
+	})
+	requireStopped(t, err, backoff.ErrExhausted, 3)
+	require.InDelta(t, 100-16, budget.Balance(), exact, "it was full when the eight requests came")
 }
 
 // Nor does the outer loop repeat what the inner one must not.
