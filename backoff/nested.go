@@ -130,12 +130,16 @@ func (c *loopContext) charge(b *Budget) (_ *account, retry bool, stopped error) 
 	return nil, false, a.calls.stop(ErrBudget)
 }
 
-// remember keeps a failure, for the error when the budget is empty.
+// remember keeps what a call said, for the error when the budget is empty.
 func (a *account) remember(v verdict) {
-	if a == nil || v.err == nil {
+	if a == nil {
 		return
 	}
 	a.of.mu.Lock()
 	defer a.of.mu.Unlock()
+	if v.err == nil {
+		a.calls.unsent = false
+		return
+	}
 	a.calls.failed(v)
 }
