@@ -24,9 +24,9 @@ func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, er
 		if !c.applied {
 			return s.execute(ctx, c, op)
 		}
-		s.abandon(ctx, c) // and not claim again: its own claim may stand in the way
 		err := s.meets(c, r)
 		s.observeAnswer(ctx, c, false, err)
+		s.abandon(ctx, c) // and not claim again: its own claim may stand in the way
 		return Result{}, err
 	}
 	c.open = true

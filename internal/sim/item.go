@@ -106,6 +106,7 @@ type call struct {
 	renew    driver.RenewParams
 	annotate driver.AnnotateParams
 	complete driver.CompleteParams
+	value    []byte // the caller's own bytes of complete
 	release  driver.ReleaseParams
 	edit     driver.EditParams
 }

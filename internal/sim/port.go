@@ -50,7 +50,7 @@ func (b *port) Annotate(ctx context.Context, ref driver.Ref, p *driver.AnnotateP
 func (b *port) Complete(ctx context.Context, ref driver.Ref, p *driver.CompleteParams) error {
 	own := *p
 	own.Outcome.Value = bytes.Clone(p.Outcome.Value)
-	return b.do(ctx, ref.Key, &call{method: mComplete, ref: ref, complete: own}).err
+	return b.do(ctx, ref.Key, &call{method: mComplete, ref: ref, complete: own, value: p.Outcome.Value}).err
 }
 
 func (b *port) Release(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
@@ -121,7 +121,11 @@ func (w *world) send(ctx context.Context, c *call, e *exec, late bool) reply {
 	case mAnnotate:
 		r.err = w.b.Annotate(base, c.ref, &c.annotate)
 	case mComplete:
-		r.err = w.b.Complete(base, c.ref, &c.complete)
+		p := c.complete
+		if !late { // with the caller's own bytes: what the backend keeps of them shows when the caller writes over them
+			p.Outcome.Value = c.value
+		}
+		r.err = w.b.Complete(base, c.ref, &p)
 	case mRelease:
 		r.err = w.b.Release(base, c.ref, &c.release)
 	case mInspect:
