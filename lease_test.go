@@ -158,7 +158,7 @@ func TestALeaseIsRenewedAlthoughTheCallerHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
-		done := w.execute(ctx, "k", takes(2*time.Minute, "1"))
+		done := w.execute(ctx, "k", takes(125*time.Second, "1"))
 		synctest.Wait()
 		cancel()
 		time.Sleep(90 * time.Second)
