@@ -37,7 +37,9 @@ func Classify(err error) Class {
 // It is stricter than Classify, because here a wrong "yes" doubles an effect
 // and a wrong "no" costs a look-up. Every branch of a join must say that nothing
 // was sent, and an [Ambiguous] mark anywhere, even below another mark, makes the
-// answer no. A caller who wraps with two %w and knows better marks the result:
+// answer no. What an error says with a RetryClass method is advice for the next
+// call, and makes no yes. A caller who wraps with two %w and knows better marks
+// the result:
 //
 //	backoff.Mark(fmt.Errorf("%w: %w", ErrGatewayDown, err), backoff.Transient)
 //
@@ -50,13 +52,23 @@ func NothingSent(err error) bool {
 // Class if it says nothing. A branch of a join that says nothing counts as silent.
 func recognise(err error, silent Class) Class {
 	nodes, branches := chain(err)
-	if m, ok := last(nodes); ok {
+	if m, ok := last[*marked](nodes); ok {
 		return m.class
 	}
-	if _, ok := Marked(err); !ok { // a mark in a branch outranks what stands above the join
+	if _, ok := Marked(err); !ok { // a mark further down outranks what stands above the join
+		c := ownClass(nodes)
+		if silent != 0 && c.notApplied() {
+			c = 0 // a wish to be called again is no proof that nothing was sent
+		}
+		if c != 0 {
+			return c
+		}
 		if c := firstRow(nodes); c != 0 {
 			return c
 		}
+	}
+	if e, ok := last[*Error](nodes); ok {
+		return e.recognise(silent)
 	}
 	var joined Class
 	for _, b := range branches {
@@ -75,7 +87,8 @@ func recognise(err error, silent Class) Class {
 	return joined
 }
 
-// firstRow applies the rows of the table, except the last one, to a chain.
+// firstRow applies the rows of the table, except the first and the last one, to a
+// chain.
 //
 // DNS and TLS stand before "dial" because net.Dialer wraps both of them in a
 // dial error: the name that does not exist will not exist in a second either.
@@ -92,6 +105,18 @@ func firstRow(nodes []error) Class {
 		}
 	}
 	return hungUp(nodes)
+}
+
+// ownClass asks errors that know what they mean for the next call.
+func ownClass(nodes []error) Class {
+	for _, n := range nodes {
+		if e, ok := as[interface{ RetryClass() Class }](n); ok {
+			if c := e.RetryClass(); c.care() != 0 {
+				return c
+			}
+		}
+	}
+	return 0
 }
 
 // httpStatus reads the status of errors that carry one (smithy and others name

@@ -192,6 +192,44 @@ func TestErrorsHaveClasses(t *testing.T) {
 	}
 }
 
+// classError is an error that knows what it means for the next call.
+type classError struct {
+	class backoff.Class
+	cause error
+}
+
+func (e *classError) Error() string             { return "class " + e.class.String() }
+func (e *classError) Unwrap() error             { return e.cause }
+func (e *classError) RetryClass() backoff.Class { return e.class }
+
+func TestAnErrorMayKnowItsOwnClass(t *testing.T) {
+	t.Parallel()
+	for _, c := range classes() {
+		for _, cause := range []error{nil, &httpError{500, nil}, &sqlError{"40001", nil}, context.Canceled, errors.Join(errX, io.ErrUnexpectedEOF)} {
+			err := fmt.Errorf("w: %w", &classError{c, cause})
+			require.Equal(t, c, backoff.Classify(err))
+			_, ok := backoff.Marked(err)
+			require.False(t, ok, "it is no mark: nothing is recorded for it")
+			require.Equal(t, backoff.Throttled, backoff.Classify(&classError{c, backoff.Mark(errX, backoff.Throttled)}), "a mark outranks it")
+		}
+	}
+	for _, none := range []backoff.Class{0, backoff.Ambiguous + 1, 255} {
+		require.Equal(t, backoff.Transient, backoff.Classify(&classError{none, &sqlError{"40001", nil}}), "it says nothing")
+	}
+}
+
+// An error of a store that could not be reached may come after the effect.
+func TestWhatAnErrorWishesIsNoProofThatNothingWasSent(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "dial"}
+	for c, want := range map[backoff.Class]bool{backoff.Transient: true, backoff.Throttled: true, backoff.Ambiguous: false, backoff.Permanent: false} {
+		require.Equal(t, want, backoff.NothingSent(&classError{c, refused}), "%v: the cause is proof, unless the error knows better", c)
+		require.Equal(t, want, backoff.NothingSent(&classError{c, &safeError{true, nil}}))
+		require.False(t, backoff.NothingSent(errors.Join(&classError{c, nil}, refused)))
+		require.False(t, backoff.NothingSent(&classError{c, nil}), "advice is no proof")
+	}
+}
+
 func TestNilHasNoClass(t *testing.T) {
 	t.Parallel()
 	require.Zero(t, backoff.Classify(nil))

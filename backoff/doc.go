@@ -1,25 +1,58 @@
-// Package backoff says what a failed call allows its caller to do: stop, try
-// again, wait longer, or find out first whether the call took effect.
+// Package backoff retries calls that may succeed on another attempt, and keeps
+// retries from making an outage worse.
 //
-// It imports the standard library only, nothing else of idem, and never reads
-// the text of an error.
+//	charge, err := backoff.Do(ctx, policy, func(ctx context.Context) (Charge, error) {
+//		return payments.Charge(ctx, key, amount)
+//	})
 //
-//	resp, err := call(ctx)
-//	switch backoff.Classify(err) {
-//	case backoff.Transient, backoff.Throttled: // not applied: the same call may be made again
-//	case backoff.Ambiguous: // perhaps applied: again only under an idempotency key
-//	case backoff.Permanent: // again would fail again
-//	}
+// It stands alone: it imports the standard library only, nothing else of idem, and
+// never reads the text of an error.
+//
+// # What a loop does
+//
+// [Do] (and [Run], for operations that return nothing but an error) calls the
+// operation at most 3 times by default and waits between the calls, each time up
+// to twice as long, randomly ([Policy], [Jitter]). Around that:
+//
+//   - It never waits for nothing: a wait beyond the context's deadline, an open
+//     breaker or an empty budget end it at once.
+//   - It retries only what is known to be worth it: see Classes.
+//   - Below another loop it retries nothing, so that layers do not multiply
+//     their attempts; [Detach] is the way out.
+//   - A [Budget], shared by all calls to one target, bounds what retries add to
+//     its load, also in a full outage: to 10 % by default.
+//   - A breaker ([Circuit], or another behind [Breaker]) stops the first attempts
+//     too, while most of them fail.
+//   - Policy.Timeout bounds each attempt, the context bounds them all.
+//
+// A loop that ends without success returns an [*Error]: why it ended, and what the
+// operation said last. errors.Is sees both.
+//
+//	reason                        matches
+//	the failure is permanent      ErrPermanent
+//	perhaps applied (on request)  ErrAmbiguous
+//	all attempts made             ErrExhausted
+//	nothing left in the budget    ErrBudget
+//	the breaker is open           ErrOpen
+//	server asks for too long      ErrHint
+//	no time before the deadline   ErrDeadline, context.DeadlineExceeded
+//	the context ended             context.Cause(ctx), ctx.Err()
+//
+// Policies, budgets and circuits are safe for concurrent use. All time is that of
+// package time, so tests can run in a bubble of testing/synctest.
 //
 // # Classes
 //
 // Load, safety and delay ask different questions, so there are four classes
-// and not a boolean: see [Class].
+// and not a boolean: see [Class]. Permanent failures are not retried; Ambiguous
+// ones are, so an operation that is given to a loop must bear to be applied twice,
+// or carry an idempotency key; else say so with Policy.Unrepeatable.
 //
 // An explicit [Mark] outranks everything that is read from the error itself.
 // Without a mark, [Classify] recognises, in this order:
 //
 //	source                                  class
+//	RetryClass()                            what it returns
 //	HTTPStatusCode() 408, 421, 425          Transient
 //	HTTPStatusCode() 429, 503               Throttled
 //	HTTPStatusCode() 501, 505, 3xx, 4xx     Permanent
@@ -50,7 +83,10 @@
 //
 // A context error is judged here as if the caller's own context were alive: a
 // deadline belongs to one attempt, a cancellation to somebody else. Whoever
-// loops looks at the own context first.
+// loops looks at the own context first. [Do] does; and when an attempt has run
+// into Policy.Timeout, what would be Permanent is Ambiguous.
+//
+// gRPC is judged by the module backoff/grpcclass.
 //
 // # Chains and joins
 //
@@ -64,8 +100,14 @@
 //
 // is what err is. [NothingSent] does not pass them over.
 //
+// The error of a loop is judged by the last one, but says that nothing was applied
+// only if no attempt was: see [Error].
+//
 // # Server hints
 //
-// A server that says how long to wait is quoted with [After] and read with
-// [Hint]. A hint never changes the class.
+// A server that says how long to wait is quoted with [After] or [Response] and
+// read with [Hint]. A hint never changes the class. To a loop it is a minimum, on
+// top of which it adds up to one Base, because a server tells all its clients the
+// same. Beyond Policy.MaxHint, or the deadline, the loop ends and the hint can be
+// read from its error.
 package backoff

@@ -28,8 +28,11 @@ func Mark(err error, c Class) error {
 // A nil pointer inside the tree, typed as an error, has no mark.
 func Marked(err error) (Class, bool) {
 	nodes, branches := chain(err)
-	if m, ok := last(nodes); ok {
+	if m, ok := last[*marked](nodes); ok {
 		return m.class, true
+	}
+	if e, ok := last[*Error](nodes); ok {
+		return e.marked()
 	}
 	var found Class
 	for _, b := range branches {
@@ -69,14 +72,15 @@ func isNil(err error) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// chain follows err down to its first mark, its first join or its end. It
-// returns the errors on the way, outermost first, with the mark as the last
-// one; and the branches of the join. Nil pointers end a chain unseen.
+// chain follows err down to its first mark, its first loop ([Error]), its first
+// join or its end. It returns the errors on the way, outermost first, with the
+// mark or the loop as the last one; and the branches of the join. Nil pointers
+// end a chain unseen.
 func chain(err error) (nodes, branches []error) {
 	for !isNil(err) {
 		nodes = append(nodes, err)
 		switch e := any(err).(type) {
-		case *marked:
+		case *marked, *Error:
 			return nodes, nil
 		case interface{ Unwrap() error }:
 			err = e.Unwrap()
@@ -89,12 +93,12 @@ func chain(err error) (nodes, branches []error) {
 	return nodes, nil
 }
 
-// last returns the mark that ended a chain, if one did.
-func last(nodes []error) (*marked, bool) {
+// last returns the end of a chain, if it is of type T.
+func last[T error](nodes []error) (t T, ok bool) {
 	if len(nodes) == 0 {
-		return nil, false
+		return t, false
 	}
-	return as[*marked](nodes[len(nodes)-1])
+	return as[T](nodes[len(nodes)-1])
 }
 
 // as is errors.As for one error without what it wraps, and without asking the
@@ -117,8 +121,11 @@ func is(err, target error) bool {
 // mark, is of class c.
 func hasMark(err error, c Class) bool {
 	nodes, branches := chain(err)
-	if m, ok := last(nodes); ok {
+	if m, ok := last[*marked](nodes); ok {
 		return m.class == c || hasMark(m.cause, c)
+	}
+	if e, ok := last[*Error](nodes); ok {
+		return e.doubt && c == Ambiguous || hasMark(e.Last, c)
 	}
 	for _, b := range branches {
 		if hasMark(b, c) {
