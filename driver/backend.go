@@ -95,8 +95,10 @@ type ClaimParams struct {
 	// Retention is how long a record without an outcome is kept after its last
 	// change, at least (I13). Always positive.
 	Retention time.Duration
-	// Fingerprints of the request this key stands for: one per configured key,
-	// the first is the one to store. Empty: compares equal to everything.
+	// Fingerprints of the request this key stands for: one per configured key.
+	// A zero one is none, as if it were not there. The first of the others is
+	// the one to store (see Print); without any the request compares equal to
+	// every record.
 	Fingerprints []Fingerprint
 	// Providers that the operation is going to call. A name that the record
 	// does not have yet is added when the claim is acquired, and its window
@@ -116,6 +118,17 @@ type ClaimParams struct {
 	// LockWait bounds the wait for another transaction that holds the record;
 	// 0 is the backend's default. Backends without such waits ignore it.
 	LockWait time.Duration
+}
+
+// Print returns the fingerprint to store if the claim is acquired and the record
+// has none: the first of Fingerprints that is not zero, or zero without one.
+func (p *ClaimParams) Print() Fingerprint {
+	for _, f := range p.Fingerprints {
+		if !f.IsZero() {
+			return f
+		}
+	}
+	return Fingerprint{}
 }
 
 // Fact is what a claim found.

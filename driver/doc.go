@@ -51,6 +51,8 @@
 // claim, and is reported in every state, before anything else about the record
 // is. Fingerprints are compared in constant time. No fingerprint on either side
 // compares equal; the first claim that carries one and acquires the key sets it.
+// A zero fingerprint is none, stored or among a request's.
+// [Fingerprint.Match] and [ClaimParams.Print] keep these rules.
 //
 // I6. Complete is idempotent for the same Ref and the same outcome, Release
 // for the same Ref, Claim for the same Owner while that claim stands: a lost

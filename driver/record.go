@@ -104,8 +104,8 @@ func (r *Record) Newer(o *Record) bool {
 }
 
 // Fingerprint is a digest of the request that a key stands for, and the id of
-// the key it was made with ("" for an unkeyed digest). The zero value is "no
-// fingerprint".
+// the key it was made with ("" for an unkeyed digest). The zero value is none,
+// wherever it stands: stored, or among those of a request.
 type Fingerprint struct {
 	KeyID string
 	Sum   [32]byte
@@ -114,20 +114,30 @@ type Fingerprint struct {
 // IsZero reports whether there is no fingerprint.
 func (f Fingerprint) IsZero() bool { return f == Fingerprint{} }
 
-// Match compares a stored fingerprint with those of a request, in constant time
-// (I5). No fingerprint on either side compares equal. known is false if the
-// stored one was made with a key that the request did not use: then nothing can
-// be said, and the record counts as unreadable (I12).
+// Match compares f, a stored fingerprint, with those of a request, each in
+// constant time (I5). It is the comparison that every backend makes. A zero
+// fingerprint on either side is none, and with none on either side the two
+// compare equal. known is false if f was made with a key that the request did
+// not use: then nothing can be said, and the record counts as unreadable (I12).
 func (f Fingerprint) Match(given []Fingerprint) (equal, known bool) {
-	if f.IsZero() || len(given) == 0 {
+	if f.IsZero() {
 		return true, true
 	}
-	for _, g := range given {
-		if g.KeyID == f.KeyID {
-			return subtle.ConstantTimeCompare(g.Sum[:], f.Sum[:]) == 1, true
+	none := true
+	for i := range given {
+		g := &given[i]
+		switch {
+		case g.IsZero():
+			continue
+		case g.KeyID != f.KeyID:
+		case subtle.ConstantTimeCompare(g.Sum[:], f.Sum[:]) == 1:
+			return true, true
+		default:
+			known = true
 		}
+		none = false
 	}
-	return false, false
+	return none, none || known
 }
 
 // String returns the beginning of the digest in hexadecimal, for failure

@@ -2,7 +2,6 @@ package memstore
 
 import (
 	"context"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,14 +64,16 @@ type attempt struct {
 // decide makes the tests of [driver.Backend.Claim], by their numbers there, in
 // their order. Only takeAbsent and take change anything.
 func (a *attempt) decide() (driver.Fact, error) {
-	switch {
 	// 1. What is in memory can be read.
-	case a.absent(): // 2.
+	if a.absent() { // 2.
 		return a.takeAbsent()
-	case a.compare() == otherRequest: // 3.
-		return driver.Mismatch, nil
-	case a.compare() == otherKeyID: // 3.
+	}
+	equal, known := a.r.fingerprint.Match(a.p.Fingerprints)
+	switch {
+	case !known: // 3.
 		return 0, fmt.Errorf("memstore: %w: no fingerprint key has the id of the stored one", driver.ErrCorrupt)
+	case !equal: // 3.
+		return driver.Mismatch, nil
 	case a.completed(): // 4.
 		return driver.Completed, nil
 	case a.standing(): // 5.
@@ -93,37 +94,6 @@ func (a *attempt) decide() (driver.Fact, error) {
 
 // absent is test 2. A record whose retention has ended is absent (I13).
 func (a *attempt) absent() bool { return a.r == nil }
-
-// comparison of the request's fingerprints with the stored one.
-type comparison uint8
-
-const (
-	sameRequest comparison = iota
-	otherRequest
-	otherKeyID
-)
-
-// compare is test 3 (I5, I12). Without a fingerprint on either side it is the
-// same request.
-func (a *attempt) compare() comparison {
-	stored := a.r.fingerprint
-	if stored.IsZero() {
-		return sameRequest
-	}
-	result := sameRequest
-	for _, f := range a.p.Fingerprints {
-		switch {
-		case f.IsZero():
-		case f.KeyID == stored.KeyID && subtle.ConstantTimeCompare(f.Sum[:], stored.Sum[:]) == 1:
-			return sameRequest
-		case f.KeyID == stored.KeyID:
-			result = otherRequest
-		case result == sameRequest:
-			result = otherKeyID
-		}
-	}
-	return result
-}
 
 // completed is test 4.
 func (a *attempt) completed() bool { return a.r.phase == completed }
@@ -214,8 +184,8 @@ func (a *attempt) acquire() driver.Fact {
 	r.claimedAt = a.now
 	r.leaseUntil = a.now.Add(a.p.Lease)
 	r.expiresAt = time.Time{}
-	if r.fingerprint.IsZero() && len(a.p.Fingerprints) > 0 {
-		r.fingerprint = a.p.Fingerprints[0]
+	if r.fingerprint.IsZero() {
+		r.fingerprint = a.p.Print()
 		r.fingerprint.KeyID = strings.Clone(r.fingerprint.KeyID)
 	}
 	for _, pw := range a.p.Providers {

@@ -50,6 +50,8 @@ func claimBreakages() []breakage {
 		{onlyFirstPrint, []string{"claim/fingerprint/*"}},
 		{lastPrintStored, []string{"claim/first_fingerprint_given_is_stored"}},
 		{printOfLast, []string{"claim/fingerprint_outlives_claims_without_one"}},
+		{zeroIsADigest, []string{"claim/zero_fingerprint_is_none", "claim/fingerprint/*"}},
+		{zeroHidesOthers, []string{"claim/zero_fingerprint_is_none"}},
 		{unknownKeyIsEqual, []string{"claim/fingerprint/*", "corrupt/unknown_fingerprint_key_is_reported"}},
 		{unknownKeyIsMismatch, []string{"claim/fingerprint/*", "corrupt/unknown_fingerprint_key_is_reported"}},
 		{printOfFirstOnly, []string{"claim/later_claim_sets_a_missing_fingerprint"}},

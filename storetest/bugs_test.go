@@ -37,6 +37,8 @@ const (
 	onlyFirstPrint         bug = "only the first fingerprint is compared"
 	lastPrintStored        bug = "the last fingerprint given is stored"
 	printOfLast            bug = "each claim sets its fingerprint"
+	zeroIsADigest          bug = "a zero fingerprint is compared as a digest"
+	zeroHidesOthers        bug = "a zero fingerprint hides those behind it"
 	unknownKeyIsEqual      bug = "a fingerprint of an unknown key id is equal"
 	unknownKeyIsMismatch   bug = "a fingerprint of an unknown key id is a mismatch"
 	printOfFirstOnly       bug = "only the first claim sets the fingerprint"

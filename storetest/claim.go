@@ -19,6 +19,7 @@ func claimRules() []rule {
 		{name: "claim/first_fingerprint_given_is_stored", text: cite(i5None, claim3), check: firstFingerprintIsStored},
 		{name: "claim/later_claim_sets_a_missing_fingerprint", text: i5None, check: laterClaimSetsFingerprint},
 		{name: "claim/refused_claim_sets_no_fingerprint", text: cite(i5None, claim7), check: refusedClaimSetsNoFingerprint},
+		{name: "claim/zero_fingerprint_is_none", text: cite(i5Zero, i5None), check: zeroFingerprintIsNone},
 		{name: "claim/fingerprint_outlives_claims_without_one", text: cite(i5, i5None), check: fingerprintOutlives},
 		{name: "inspect/changes_nothing", text: textInspect, check: inspectChangesNothing},
 		{name: "inspect/result_is_a_snapshot", text: textSnapshot, check: resultIsASnapshot},
@@ -173,6 +174,31 @@ func refusedClaimSetsNoFingerprint(t *trial) {
 		}
 		s.unchanged(before, "a claim that changes nothing")
 	}
+}
+
+// zeroFingerprintIsNone: a digest that is zero and has no key id, which is what a
+// caller gives who gives none, stands for no request.
+func zeroFingerprintIsNone(t *trial) {
+	s := t.subject()
+	var zero driver.Fingerprint
+	set := printOf("", "charge 5")
+	ref := s.acquire(prints(zero))
+	if fp := s.look().Fingerprint; !fp.IsZero() {
+		t.Errorf("stored %v, which is zero and none", fp)
+	}
+	s.claimed(driver.InProgress, prints(set))
+	s.must(s.release(ref, driver.ReleaseParams{}), "Release")
+	ref = s.acquire(prints(zero, set))
+	if fp := s.look().Fingerprint; fp != set {
+		t.Errorf("stored %v, want %v: the first that is not zero", fp, set)
+	}
+	s.claimed(driver.InProgress, prints(zero))
+	s.claimed(driver.InProgress, prints(zero, set))
+	s.claimed(driver.Mismatch, prints(zero, printOf("", "charge 6")))
+	s.refusedClaim(driver.ErrCorrupt, prints(zero, printOf("k1", "charge 5")))
+	s.must(s.complete(ref, success("done")), "Complete")
+	s.claimed(driver.Completed, prints(zero))
+	s.claimed(driver.Mismatch, prints(zero, printOf("", "charge 6")))
 }
 
 func fingerprintOutlives(t *trial) {

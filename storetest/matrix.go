@@ -60,6 +60,7 @@ func printCells(*subject, driver.Ref) []cell {
 			{"same fingerprint", []option{prints(same)}},
 			{"other fingerprint", []option{prints(other)}},
 			{"no fingerprint", []option{prints()}},
+			{"zero fingerprint", []option{prints(driver.Fingerprint{})}},
 			{"same fingerprint, second", []option{prints(rotated, same)}},
 			{"other fingerprint, second", []option{prints(rotated, other)}},
 			{"unknown key id", []option{prints(rotated)}},
@@ -188,8 +189,8 @@ func (s *subject) acquired(name string, sit *situation, last driver.Ref, was *dr
 		want.Fingerprint, want.Refs, want.Audit = was.Fingerprint, was.Refs, was.Audit
 		want.Providers = append(want.Providers, was.Providers...)
 	}
-	if want.Fingerprint.IsZero() && len(p.Fingerprints) > 0 {
-		want.Fingerprint = p.Fingerprints[0]
+	if given := notZero(p.Fingerprints); want.Fingerprint.IsZero() && len(given) > 0 {
+		want.Fingerprint = given[0]
 	}
 	for _, w := range p.Providers {
 		if _, known := provider(&want, w.Name); !known {

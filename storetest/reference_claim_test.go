@@ -177,10 +177,13 @@ func (r *reference) comparesLate(rec *stored, now time.Time) bool {
 }
 
 func (r *reference) compare(rec *stored, p *driver.ClaimParams) (driver.Fact, error) {
-	if len(p.Fingerprints) == 0 || rec.Print.IsZero() {
+	given := p.Fingerprints
+	if r.bug != zeroIsADigest {
+		given = slices.DeleteFunc(slices.Clone(given), driver.Fingerprint.IsZero)
+	}
+	if len(given) == 0 || rec.Print.IsZero() {
 		return 0, nil
 	}
-	given := p.Fingerprints
 	if r.bug == onlyFirstPrint {
 		given = given[:1]
 	}
@@ -323,8 +326,11 @@ func (r *reference) take(rec *stored, p *driver.ClaimParams) *stored {
 		until := now.Add(p.Retention)
 		rec.KeptUntil = &until
 	}
-	if rec.Print.IsZero() && len(p.Fingerprints) > 0 && (rec.Attempt == 1 || r.bug != printOfFirstOnly) {
-		rec.Print = p.Fingerprints[0]
+	if rec.Print.IsZero() && (rec.Attempt == 1 || r.bug != printOfFirstOnly) {
+		rec.Print = p.Print()
+		if r.bug == zeroHidesOthers && len(p.Fingerprints) > 0 {
+			rec.Print = p.Fingerprints[0]
+		}
 	}
 	for _, w := range p.Providers {
 		i := slices.IndexFunc(rec.Providers, func(x window) bool { return x.Name == w.Name })

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"slices"
+
 	"github.com/idem-go/idem/driver"
 )
 
@@ -165,6 +167,7 @@ func taken(doubt bool) driver.Fact {
 
 // compare is step 3.
 func compare(stored driver.Fingerprint, given []driver.Fingerprint) (driver.Fact, error) {
+	given = notZero(given)
 	if stored.IsZero() || len(given) == 0 {
 		return 0, nil
 	}
@@ -177,6 +180,11 @@ func compare(stored driver.Fingerprint, given []driver.Fingerprint) (driver.Fact
 		}
 	}
 	return 0, driver.ErrCorrupt
+}
+
+// notZero returns the fingerprints of a request without those that are none.
+func notZero(given []driver.Fingerprint) []driver.Fingerprint {
+	return slices.DeleteFunc(slices.Clone(given), driver.Fingerprint.IsZero)
 }
 
 // windowLeft reports whether enough of each provider's window is left. Rules

@@ -21,6 +21,8 @@ const (
 
 	i5None = "No fingerprint on either side compares equal; the first claim that carries one and acquires the key sets it."
 
+	i5Zero = "A zero fingerprint is none, stored or among a request's."
+
 	i6 = "I6. Complete is idempotent for the same Ref and the same outcome, Release for the same Ref, Claim for the same Owner while that claim stands: a lost acknowledgement, or the client library's own retry, ends in success and changes nothing a second time."
 
 	i6Careful = "Where a repeated Release says Held or Doubt and the first did not, the more careful end stands."

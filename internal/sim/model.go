@@ -112,7 +112,7 @@ func (m *model) claim(p *driver.ClaimParams, now time.Time) answer {
 		m.acquire(p, now)
 		return answer{fact: driver.Acquired, change: true, rule: A7}
 	}
-	equal, known := m.fingerprint.Match(p.Fingerprints)
+	equal, known := m.compare(p.Fingerprints)
 	own := m.owner == p.Owner
 	switch {
 	case !known:
@@ -139,6 +139,19 @@ func (m *model) claim(p *driver.ClaimParams, now time.Time) answer {
 		return answer{err: driver.ErrConflict, rule: A2}
 	}
 	return answer{fact: driver.Held, rule: A1}
+}
+
+// notZero reports whether f is a fingerprint: a zero one is none.
+func notZero(f driver.Fingerprint) bool { return f != driver.Fingerprint{} }
+
+// compare compares the stored fingerprint with those of a request. known is
+// false if the request used other keys.
+func (m *model) compare(given []driver.Fingerprint) (equal, known bool) {
+	sameKey := func(f driver.Fingerprint) bool { return notZero(f) && f.KeyID == m.fingerprint.KeyID }
+	if !notZero(m.fingerprint) || !slices.ContainsFunc(given, notZero) {
+		return true, true
+	}
+	return slices.Contains(given, m.fingerprint), slices.ContainsFunc(given, sameKey)
 }
 
 // needs is what a claim must be allowed to take.
@@ -194,8 +207,10 @@ func (m *model) acquire(p *driver.ClaimParams, now time.Time) {
 	m.phase = claimed
 	m.owner, m.attempt = p.Owner, m.attempt+1
 	m.claimedAt, m.leaseUntil, m.changedAt, m.expiresAt = now, now.Add(p.Lease), now, time.Time{}
-	if m.fingerprint.IsZero() && len(p.Fingerprints) > 0 {
-		m.fingerprint = p.Fingerprints[0]
+	if m.fingerprint == (driver.Fingerprint{}) {
+		if i := slices.IndexFunc(p.Fingerprints, notZero); i >= 0 {
+			m.fingerprint = p.Fingerprints[i]
+		}
 	}
 	if clean {
 		for i := range m.providers {

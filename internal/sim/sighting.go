@@ -20,7 +20,7 @@ func (w *world) sightings(now time.Time) {
 		e.saw.mismatch = e.saw.mismatch || e.s.differs(k.request)
 		w.seeBeside(e)
 		e.saw.closed = e.saw.closed || !e.p.closed.IsZero()
-		if _, known := m.fingerprint.Match(e.prints()); !known {
+		if _, known := m.compare(e.prints()); !known {
 			e.saw.foreignKey = true
 		}
 	}
