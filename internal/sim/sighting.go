@@ -26,16 +26,17 @@ func (w *world) sightings(now time.Time) {
 	}
 }
 
-// prints have the ids of the keys with which the delivery's fingerprint is made.
+// prints have the ids of the keys with which the delivery's fingerprint is made,
+// and a digest that is not zero: with "" for its id that would be none.
 func (e *exec) prints() []driver.Fingerprint {
 	if e.s.request == noRequest || e.s.kind >= kResolve {
 		return nil
 	}
 	keys := e.p.plan.opts.FingerprintKeys
-	if len(keys) == 0 {
-		return []driver.Fingerprint{{}}
+	prints := make([]driver.Fingerprint, max(1, len(keys)))
+	for i := range prints {
+		prints[i].Sum[0] = 1
 	}
-	prints := make([]driver.Fingerprint, len(keys))
 	for i, k := range keys {
 		prints[i].KeyID = k.ID
 	}
