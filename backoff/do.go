@@ -67,7 +67,7 @@ func Run(ctx context.Context, p *Policy, op func(context.Context) error) error {
 		return (&loop{unsent: true}).stop(refused)
 	}
 	p.Budget.Deposit()
-	within := ctx
+	within := ctx //nolint:contextcheck // what replaces it below is made from it
 	if p.attempts() > 1 {
 		within = &loopContext{Context: ctx, budget: p.Budget}
 	}
@@ -128,16 +128,13 @@ func (l *loop) failed(v verdict) {
 // It takes the token for it from the budget, last of all, so that none is taken
 // for a retry that will not be made.
 func (l *loop) next(ctx context.Context, p *Policy) (time.Duration, error) {
-	v := l.last
+	v, below := l.last, stoppedBelow(l.last.err)
 	switch {
 	case ctx.Err() != nil:
 		return 0, l.ended(ctx)
-	case !v.marked && errors.Is(v.err, ErrOpen):
-		return 0, l.stop(ErrOpen)
-	case !v.marked && errors.Is(v.err, ErrBudget):
-		return 0, l.stop(ErrBudget)
-	case v.class == Ambiguous && p.Unrepeatable,
-		(v.class == Ambiguous || !v.marked) && errors.Is(v.err, ErrAmbiguous):
+	case below != nil:
+		return 0, l.stop(below)
+	case v.class == Ambiguous && (p.Unrepeatable || errors.Is(v.err, ErrAmbiguous)):
 		return 0, l.stop(ErrAmbiguous)
 	case v.class == Permanent:
 		return 0, l.stop(ErrPermanent)

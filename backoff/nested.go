@@ -2,6 +2,8 @@ package backoff
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -87,6 +89,32 @@ func (p *Policy) once(ctx context.Context, outer *loopContext, op func(context.C
 		return l.stop(ErrAmbiguous)
 	}
 	return v.err
+}
+
+// stoppedBelow returns why a loop further down ended, if no loop around it may go
+// on: the breaker or the budget of its target refused the call, or it must not be
+// repeated. A mark that the operation has set around that error says otherwise;
+// one inside it, of an attempt of that loop, does not.
+func stoppedBelow(err error) error {
+	nodes, branches := chain(err)
+	if _, overruled := last[*marked](nodes); overruled {
+		return nil
+	}
+	e, looped := last[*Error](nodes)
+	for _, reason := range [...]error{ErrOpen, ErrBudget, ErrAmbiguous} {
+		if looped && errors.Is(e.Reason, reason) || slices.ContainsFunc(nodes, func(n error) bool { return is(n, reason) }) {
+			return reason
+		}
+	}
+	if looped {
+		return stoppedBelow(e.Last)
+	}
+	for _, b := range branches {
+		if reason := stoppedBelow(b); reason != nil {
+			return reason
+		}
+	}
+	return nil
 }
 
 // accounts are those of the budgets of loops below another one.
