@@ -130,7 +130,10 @@ func (s *server) isCluster(client bool) *driver.Finding {
 
 func (s *server) isOld() *driver.Finding {
 	version := s.info["redis_version"]
-	if major, ok := number(strings.SplitN(version, ".", 2)[0]); !ok || major >= 6 {
+	parts := strings.SplitN(version+".", ".", 3)
+	major, ok := number(parts[0])
+	minor, okMinor := number(parts[1])
+	if !ok || !okMinor || major > 6 || major == 6 && minor >= 2 {
 		return nil
 	}
 	return refuse("old_server", "the server has version "+version+"; 6.2 is the oldest that is supported")

@@ -107,6 +107,17 @@ func TestCheckThatCannotLookIsNoFinding(t *testing.T) {
 	require.NoError(t, err, "New asks nothing")
 }
 
+func TestCheckRefusesServersBefore62(t *testing.T) {
+	t.Parallel()
+	for _, old := range []string{"2.8.24", "5.0.14", "6.0.20", "6.1.240"} {
+		require.Equal(t, "old_server", redisstore.VersionFinding(old).Code, old)
+		require.Equal(t, driver.Refuse, redisstore.VersionFinding(old).Severity)
+	}
+	for _, fine := range []string{"6.2.0", "6.2.14", "7.0.15", "7.2.4", "8.0.1", "10.0.0", "unstable", ""} {
+		require.Nil(t, redisstore.VersionFinding(fine), fine)
+	}
+}
+
 // The clock of a server far from this process's is warned of.
 func TestCheckComparesClocks(t *testing.T) {
 	t.Parallel()

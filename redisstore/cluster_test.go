@@ -205,11 +205,7 @@ func clusterCheck(t *testing.T, c *testenv.RedisCluster) {
 func TestASentinelFailoverKeepsOutcomesAndTokensRise(t *testing.T) {
 	t.Parallel()
 	g := testenv.OwnRedisSentinel(t)
-	rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-		MasterName: testenv.RedisSentinelName, SentinelAddrs: g.Addrs(), ContextTimeoutEnabled: true, DialerRetries: 1,
-	})
-	t.Cleanup(func() { _ = rdb.Close() })
-	b := open(t, rdb, awaiting(1, time.Second))
+	b := open(t, sentinel(t, g), awaiting(1, time.Second))
 	done, free := acquire(t, b, "done"), acquire(t, b, "free")
 	complete(t, b, done, "7")
 	require.NoError(t, b.Release(t.Context(), free, &driver.ReleaseParams{Retention: kept}))

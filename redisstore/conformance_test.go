@@ -172,6 +172,19 @@ func TestTheContractHoldsOverRESP2AndARestart(t *testing.T) {
 	storetest.Run(t, suite)
 }
 
+func TestTheContractHoldsBehindSentinel(t *testing.T) {
+	t.Parallel()
+	g := testenv.OwnRedisSentinel(t)
+	for protocol, title := range map[int]string{2: "RESP2", 3: "RESP3"} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			rdb := sentinel(t, g, func(o *redis.FailoverOptions) { o.Protocol = protocol })
+			h := &harness{prefix: prefix(), dial: func(testing.TB) redis.UniversalClient { return rdb }}
+			storetest.Run(t, h.storetest())
+		})
+	}
+}
+
 func TestTheContractHoldsOnACluster(t *testing.T) {
 	t.Parallel()
 	c := testenv.OwnRedisCluster(t)

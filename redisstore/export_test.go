@@ -30,6 +30,11 @@ func ScriptName(file string) string {
 // ClockFinding is what Check says of a server whose clock is ahead by skew.
 func ClockFinding(skew time.Duration) *driver.Finding { return (&server{skew: skew}).differs() }
 
+// VersionFinding is what Check says of a server of that version.
+func VersionFinding(version string) *driver.Finding {
+	return (&server{info: map[string]string{"redis_version": version}}).isOld()
+}
+
 // EncodeCopy is a copy as a server would keep it; DecodeCopy reads one.
 func EncodeCopy(r *driver.Record) string {
 	head := append([]byte{copyMark}, make([]byte, copyHead-1)...)

@@ -53,6 +53,20 @@ func cluster(tb testing.TB, c *testenv.RedisCluster, change ...func(*redis.Clust
 	return rdb
 }
 
+// sentinel returns a client for the primary behind sentinels, as New wants it.
+func sentinel(tb testing.TB, g *testenv.RedisSentinel, change ...func(*redis.FailoverOptions)) *redis.Client {
+	tb.Helper()
+	opts := &redis.FailoverOptions{
+		MasterName: testenv.RedisSentinelName, SentinelAddrs: g.Addrs(), ContextTimeoutEnabled: true, DialerRetries: 1,
+	}
+	for _, f := range change {
+		f(opts)
+	}
+	rdb := redis.NewFailoverClient(opts)
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
 // prefix returns one that no other test uses.
 func prefix() string { return "idem-test-" + testenv.Random(8) + ":" }
 

@@ -71,7 +71,10 @@ func (w *walk) inTime(before picture, looked time.Time) {
 	if r == nil || r.LeaseLeft == 0 && r.RetentionLeft == 0 {
 		return
 	}
-	left := max(r.LeaseLeft, r.RetentionLeft) // of a record, at most one is counted
+	left := r.LeaseLeft // which ends first, where a claim has a retention too
+	if left == 0 {
+		left = r.RetentionLeft
+	}
 	if time.Since(looked) >= left {
 		w.failures = nil
 		panic(stop{slow: true})

@@ -36,6 +36,7 @@ for n = 3, #ARGV do
   end
 end
 audit = ARGV[2]
+if not (held or doubt) then nothing = 0 end -- a late copy moves no window (I6)
 if added == '' and audit == '' and nothing == 0 then return SAID_AGAIN end
 if nothing == 0 then providers = sections:sub(1 + fp, fp + pr) end
 if nothing == 1 then held, doubt = false, false end
