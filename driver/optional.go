@@ -124,6 +124,15 @@ type PutParams struct {
 	TTL time.Duration
 }
 
+// Refresher is implemented by wrappers that keep copies of records, for a record
+// that was completed behind their back, in a transaction for instance. Refresh
+// takes a copy of what is recorded for key, if it can; it has its own bound and
+// no error. Call it only when the record is durable. Fallback: the copy is taken
+// when somebody asks for the record.
+type Refresher interface {
+	Refresh(ctx context.Context, key string)
+}
+
 // Unwrapper is implemented by backends that wrap another one.
 type Unwrapper interface {
 	Unwrap() Backend
