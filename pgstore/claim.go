@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"crypto/subtle"
 	"fmt"
 	"math"
 	"strconv"
@@ -187,12 +186,11 @@ func (a *attempt) decide() (fact driver.Fact, kind int, err error) {
 		}
 		return 0, takesExpired, nil
 	}
-	switch a.compare() { // 3.
-	case otherRequest:
-		return driver.Mismatch, 0, nil
-	case otherKeyID:
+	switch equal, known := a.r.fingerprint().Match(a.p.Fingerprints); { // 3.
+	case !known:
 		return 0, 0, corrupt("no fingerprint key has the id of the stored one")
-	case sameRequest:
+	case !equal:
+		return driver.Mismatch, 0, nil
 	}
 	switch r, p := &a.r, a.p; {
 	case r.state == stateCompleted: // 4.
@@ -211,37 +209,6 @@ func (a *attempt) decide() (fact driver.Fact, kind int, err error) {
 		return 0, 0, errConflict("it is released, which this claim may not take")
 	}
 	return driver.Held, 0, nil // 9.
-}
-
-// comparison of the request's fingerprints with the stored one.
-type comparison uint8
-
-const (
-	sameRequest comparison = iota
-	otherRequest
-	otherKeyID
-)
-
-// compare is test 3 (I5, I12). Without a fingerprint on either side it is the
-// same request.
-func (a *attempt) compare() comparison {
-	stored := a.r.fingerprint()
-	if a.r.digest == nil {
-		return sameRequest
-	}
-	result := sameRequest
-	for i := range a.p.Fingerprints {
-		switch f := &a.p.Fingerprints[i]; {
-		case f.IsZero():
-		case f.KeyID == stored.KeyID && subtle.ConstantTimeCompare(f.Sum[:], stored.Sum[:]) == 1:
-			return sameRequest
-		case f.KeyID == stored.KeyID:
-			result = otherRequest
-		case result == sameRequest:
-			result = otherKeyID
-		}
-	}
-	return result
 }
 
 // mayTake is test 8. The record is released, unknown or held.

@@ -65,10 +65,6 @@ const (
 	now = "(SELECT pg_catalog.clock_timestamp() AS now) c"
 	// micros is c.now as a count: the lower bound of a new token (I2).
 	micros = "(pg_catalog.date_part('epoch', c.now) * 1000000)::bigint"
-
-	// readable is what a write by a claim's owner restates of the record, so that
-	// it leaves one alone that this release cannot read (I12).
-	readable = "t.format = 1 AND t.lease_until > 'epoch'::timestamptz AND (t.fingerprint IS NULL OR pg_catalog.octet_length(t.fingerprint) = 32)"
 )
 
 // formatVersion is written to every record.
@@ -190,9 +186,16 @@ func takeText(n *names) string {
 		" AND " + micros + " <= $11::bigint RETURNING c.now, " + list(false)
 }
 
-// owned is the condition under which a claim's owner may write (I3): $1 key, $2
-// owner, $3 token, 0 for whatever token the owner holds.
-const owned = "t.key = $1::text AND t.owner = $2::bytea AND (t.token = $3::bigint OR $3::bigint = 0) AND t.state = 1 AND " + readable
+const (
+	// lastOwned is the condition under which the last claim is $2's, settled or
+	// not, with the token $3, 0 for whatever token the owner holds (I3): $1 key. It
+	// restates what else must be readable, so that a write leaves alone what this
+	// release cannot read (I12).
+	lastOwned = "t.key = $1::text AND t.owner = $2::bytea AND (t.token = $3::bigint OR $3::bigint = 0)" +
+		" AND t.format = 1 AND (t.fingerprint IS NULL OR pg_catalog.octet_length(t.fingerprint) = 32)"
+	// owned is the condition under which a claim's owner may write (I3).
+	owned = lastOwned + " AND t.state = 1 AND t.lease_until > 'epoch'::timestamptz"
+)
 
 // audited sets the audit columns if the argument says so.
 func audited(set, by, why string) string {
@@ -214,28 +217,33 @@ func (s *statements) settleTexts(n *names) {
 	from := " FROM " + now + " WHERE " + owned
 	// $4 lease
 	s.renew = update + "lease_until = c.now + $4::bigint * interval '1 microsecond'" + from + " RETURNING true"
-	// $4 references, $5 not executed, $6 to $8 audit
+	// $4 references, $5 not executed, which is nothing new where nothing is in
+	// doubt, $6 to $8 audit
+	clears := "($5::boolean AND (t.held OR t.doubt))"
 	added := "pg_catalog.jsonb_array_elements($4::text::jsonb) WITH ORDINALITY n (r, i) WHERE NOT t.refs @> pg_catalog.jsonb_build_array(n.r)"
 	s.annotate = update +
 		"refs = t.refs || COALESCE((SELECT pg_catalog.jsonb_agg(n.r ORDER BY n.i) FROM " + added + "), '[]'::jsonb)," +
 		" held = t.held AND NOT $5::boolean, doubt = t.doubt AND NOT $5::boolean," +
-		" windows_from = CASE WHEN $5::boolean THEN c.now ELSE t.windows_from END," +
-		" providers = CASE WHEN $5::boolean THEN COALESCE((SELECT pg_catalog.jsonb_agg(p.v - 's' ORDER BY p.i)" +
+		" windows_from = CASE WHEN " + clears + " THEN c.now ELSE t.windows_from END," +
+		" providers = CASE WHEN " + clears + " THEN COALESCE((SELECT pg_catalog.jsonb_agg(p.v - 's' ORDER BY p.i)" +
 		" FROM pg_catalog.jsonb_array_elements(t.providers) WITH ORDINALITY p (v, i)), '[]'::jsonb) ELSE t.providers END, " +
 		audited("$6", "$7", "$8") + from +
-		" AND ($5::boolean OR $6::boolean OR EXISTS (SELECT FROM " + added + ")) RETURNING true"
+		" AND (" + clears + " OR $6::boolean OR EXISTS (SELECT FROM " + added + ")) RETURNING true"
 	// $4 failed, $5 recovered, $6 body, $7 codec, $8 outcome, $9 code, $10
 	// message, $11 retention, $12 to $14 audit, $15 channel, $16 payload
 	s.complete = update + "state = 3, held = false, failed = $4::boolean, recovered = $5::boolean, body = $6::smallint, codec = $7::text," +
 		" outcome = $8::bytea, code = $9::text, message = $10::text, revision = 1, lease_until = NULL, recorded_at = c.now," +
 		" expires_at = c.now + $11::bigint * interval '1 microsecond', " + audited("$12", "$13", "$14") + from + hint("$15", "$16")
 	// $4 held, $5 doubt, $6 not executed, $7 retention, $8 to $10 audit, $11
-	// channel, $12 payload
+	// channel, $12 payload. What is released already is released again if that is
+	// the more careful end (I6).
 	s.release = update + "state = 2, lease_until = NULL, held = (t.held OR $4::boolean) AND NOT $6::boolean," +
 		" doubt = (t.doubt OR $4::boolean OR $5::boolean) AND NOT $6::boolean," +
 		" providers = CASE WHEN $6::boolean THEN '[]'::jsonb ELSE t.providers END," +
 		" expires_at = CASE WHEN (t.held OR $4::boolean) AND NOT $6::boolean THEN NULL ELSE c.now + $7::bigint * interval '1 microsecond' END, " +
-		audited("$8", "$9", "$10") + from + hint("$11", "$12")
+		audited("$8", "$9", "$10") + " FROM " + now + " WHERE " + lastOwned + " AND (t.state = 1 AND t.lease_until > 'epoch'::timestamptz" +
+		" OR t.state = 2 AND (t.held OR t.expires_at > c.now) AND ($4::boolean AND NOT t.held OR ($4::boolean OR $5::boolean) AND NOT t.doubt))" +
+		hint("$11", "$12")
 	// flags a record for a notification: $2 lock wait
 	s.flag = "UPDATE " + n.table + " AS t SET watched = true WHERE " + waiting("$2") + " AND t.key = $1::text AND t.state = 1 AND NOT t.watched RETURNING true"
 }
