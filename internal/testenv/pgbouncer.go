@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
-
-// errNoPgBouncer says what to install.
-var errNoPgBouncer = errors.New("no pgbouncer: install it (Debian, Ubuntu: apt-get install pgbouncer)")
 
 // PgBouncerConfig describes a proxy in transaction mode.
 type PgBouncerConfig struct {
@@ -34,14 +29,9 @@ type PgBouncer struct {
 // StartPgBouncer starts a proxy before the server that target, a connection
 // string, names. The caller must Close it.
 func StartPgBouncer(ctx context.Context, target string, cfg PgBouncerConfig) (_ *PgBouncer, err error) {
-	path, err := exec.LookPath("pgbouncer")
+	path, err := wantedPgBouncer().get(ctx, installer{})
 	if err != nil {
-		if failed := aptInstall(ctx, "pgbouncer"); failed != nil {
-			return nil, fmt.Errorf("%w: %w", errNoPgBouncer, failed)
-		}
-		if path, err = exec.LookPath("pgbouncer"); err != nil {
-			return nil, errNoPgBouncer
-		}
+		return nil, err
 	}
 	to, err := pgx.ParseConfig(target)
 	if err != nil {
@@ -94,10 +84,7 @@ func (b *PgBouncer) ready(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	err = every(ctx, 20*time.Millisecond, 20*time.Second, func(ctx context.Context) error {
-		if !b.proc.alive() {
-			return errors.New("it has ended")
-		}
+	err = b.proc.until(ctx, func(ctx context.Context) error {
 		cfg, err := pgx.ParseConfig(url)
 		if err != nil {
 			return err

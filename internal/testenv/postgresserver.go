@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -35,7 +36,7 @@ type PostgresServer struct {
 	bin  string
 	dir  string
 	port int
-	cred *syscall.Credential
+	cred *account
 	proc *daemon
 	// Certs is the folder of ca.pem, client.pem and client.key, with TLS.
 	Certs string
@@ -62,12 +63,21 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *PostgresServer, 
 			return nil, err
 		}
 	}
-	return s, s.Start(ctx)
+	// Nobody listened on the port a moment ago, which is no promise.
+	for range 3 {
+		if err = s.Start(ctx); err == nil || s.proc != nil && s.proc.alive() {
+			break
+		}
+		if port, err := freePort(); err == nil {
+			s.port = port
+		}
+	}
+	return s, err
 }
 
 // newPostgres finds the binaries and makes the folder.
 func newPostgres(ctx context.Context, cfg PostgresConfig) (*PostgresServer, error) {
-	bin, err := postgresBin(ctx)
+	program, err := wantedPostgres().get(ctx, installer{})
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +89,7 @@ func newPostgres(ctx context.Context, cfg PostgresConfig) (*PostgresServer, erro
 	if err != nil {
 		return nil, err
 	}
-	s := &PostgresServer{cfg: cfg, bin: bin, dir: dir, cred: cred}
+	s := &PostgresServer{cfg: cfg, bin: filepath.Dir(program), dir: dir, cred: cred}
 	if s.port, err = freePort(); err == nil {
 		err = own(cred, dir)
 	}
@@ -134,21 +144,28 @@ func (s *PostgresServer) Start(ctx context.Context) error {
 	}, s.cfg.Settings...) {
 		args = append(args, "-c", set)
 	}
-	var err error
+	// Processes of a server that was killed may still hold its memory; they end by
+	// themselves.
+	var failed error
+	err := every(ctx, 50*time.Millisecond, 2*time.Minute, func(context.Context) error {
+		err := s.startOnce(ctx, args)
+		if errors.Is(err, errEnded) && strings.Contains(s.Log(), "pre-existing shared memory block") {
+			return err
+		}
+		failed = err
+		return nil
+	})
+	return errors.Join(err, failed)
+}
+
+// startOnce starts the program and waits for a query that is answered.
+func (s *PostgresServer) startOnce(ctx context.Context, args []string) (err error) {
 	// An immediate shutdown: the parent is gone, and so is whoever wants the data.
 	s.proc, err = startDaemon(s.cred, s.log(), syscall.SIGQUIT, filepath.Join(s.bin, "postgres"), args...)
 	if err != nil {
 		return err
 	}
-	return s.ready(ctx)
-}
-
-// ready waits for a query that is answered.
-func (s *PostgresServer) ready(ctx context.Context) error {
-	err := every(ctx, 20*time.Millisecond, 60*time.Second, func(ctx context.Context) error {
-		if !s.proc.alive() {
-			return errors.New("it has ended")
-		}
+	err = s.proc.until(ctx, func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, s.URL())
 		if err != nil {
 			return err
@@ -193,9 +210,8 @@ func (s *PostgresServer) Kill(ctx context.Context) error {
 	}
 	// The children notice that the postmaster is gone; until the last one has
 	// ended, the shared memory is in use and no new server can start.
-	return every(ctx, 20*time.Millisecond, 30*time.Second, func(context.Context) error {
-		if err := syscall.Kill(-s.proc.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
-			_ = syscall.Kill(-s.proc.cmd.Process.Pid, syscall.SIGKILL) // our own process group
+	return every(ctx, 20*time.Millisecond, time.Minute, func(context.Context) error {
+		if killGroup(s.proc.cmd.Process.Pid) {
 			return errors.New("a process of the killed server is still there")
 		}
 		return nil

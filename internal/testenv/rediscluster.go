@@ -82,7 +82,7 @@ func (c *RedisCluster) replicate(ctx context.Context) error {
 			return err
 		}
 		// The primary may not have been heard of yet.
-		err = every(ctx, 20*time.Millisecond, 20*time.Second, func(ctx context.Context) error {
+		err = every(ctx, 20*time.Millisecond, time.Minute, func(ctx context.Context) error {
 			_, err := s.Do(ctx, "CLUSTER", "REPLICATE", id)
 			return err
 		})
@@ -103,7 +103,7 @@ func (c *RedisCluster) replicate(ctx context.Context) error {
 // all waits until every node answers the command with what is good.
 func (c *RedisCluster) all(ctx context.Context, good func(answer string) bool, args ...any) error {
 	for _, s := range c.Nodes {
-		err := every(ctx, 20*time.Millisecond, 20*time.Second, func(ctx context.Context) error {
+		err := every(ctx, 20*time.Millisecond, time.Minute, func(ctx context.Context) error {
 			answer, err := s.Do(ctx, args...)
 			if text := fmt.Sprint(answer); err != nil || !good(text) {
 				return fmt.Errorf("%v: %w\n%s", args, errors.Join(err, errors.New("not yet")), text)

@@ -52,7 +52,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 // ready waits until every sentinel knows the others and both replicas.
 func (g *RedisSentinel) ready(ctx context.Context) error {
 	for _, s := range g.Sentinels {
-		err := every(ctx, 50*time.Millisecond, 30*time.Second, func(ctx context.Context) error {
+		err := every(ctx, 50*time.Millisecond, 2*time.Minute, func(ctx context.Context) error {
 			answer, err := s.Do(ctx, "SENTINEL", "MASTER", RedisSentinelName)
 			fields, _ := answer.([]any)
 			known := map[any]any{}

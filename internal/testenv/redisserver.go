@@ -9,17 +9,12 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-// errNoRedis says what to install.
-var errNoRedis = errors.New("no Redis: set IDEM_TEST_REDIS_URL, or install the server (Debian, Ubuntu: apt-get install redis-server)")
 
 // The user of a local server with an ACL who may do everything.
 const (
@@ -55,7 +50,7 @@ type RedisServer struct {
 // The caller must Close it; if this process dies, the kernel stops the server.
 func StartRedis(ctx context.Context, cfg RedisConfig) (_ *RedisServer, err error) {
 	s := &RedisServer{cfg: cfg}
-	if s.path, err = redisBinary(ctx); err != nil {
+	if s.path, err = wantedRedis().get(ctx, installer{}); err != nil {
 		return nil, err
 	}
 	if s.dir, err = tempDir("redis"); err != nil {
@@ -85,24 +80,6 @@ func StartRedis(ctx context.Context, cfg RedisConfig) (_ *RedisServer, err error
 		}
 	}
 	return s, err
-}
-
-// redisBinary returns the path of redis-server. Where there is none, and the
-// process may, it installs the package.
-func redisBinary(ctx context.Context) (string, error) {
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path, nil
-		}
-	}
-	if err := aptInstall(ctx, "redis-server"); err != nil {
-		return "", fmt.Errorf("%w: %w", errNoRedis, err)
-	}
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		return "", errNoRedis
-	}
-	return path, nil
 }
 
 func (s *RedisServer) file(name string) string { return filepath.Join(s.dir, name) }
@@ -139,10 +116,7 @@ func (s *RedisServer) Start(ctx context.Context) error {
 	if s.proc, err = startDaemon(nil, s.file("log"), syscall.SIGKILL, s.path, args...); err != nil {
 		return err
 	}
-	alive, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func(d *daemon) { <-d.done; cancel() }(s.proc)
-	err = every(alive, 10*time.Millisecond, 30*time.Second, func(ctx context.Context) error {
+	err = s.proc.until(ctx, func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr()) // first, because the client logs what fails
 		if err != nil {
 			return err
@@ -200,10 +174,10 @@ func (s *RedisServer) Stop() error { return s.proc.signal(syscall.SIGTERM) }
 
 // Freeze stops the server in its tracks: connections stay open, nothing is
 // answered. [RedisServer.Thaw] lets it go on.
-func (s *RedisServer) Freeze() error { return s.proc.cmd.Process.Signal(syscall.SIGSTOP) }
+func (s *RedisServer) Freeze() error { return freeze(s.proc.cmd.Process) }
 
 // Thaw ends a Freeze.
-func (s *RedisServer) Thaw() error { return s.proc.cmd.Process.Signal(syscall.SIGCONT) }
+func (s *RedisServer) Thaw() error { return thaw(s.proc.cmd.Process) }
 
 // AppendOnlyFile returns the path of the file to which commands are appended
 // now.
