@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,7 +23,8 @@ const (
 
 // CacheOptions of a [Cache]. The zero value is valid.
 type CacheOptions struct {
-	// Prefix is what every key of this cache begins with. The default value is
+	// Prefix is what every key of this cache begins with. It must be another one
+	// than a Backend's; the default of a Backend is refused. The default value is
 	// "idem-cache:".
 	Prefix string
 }
@@ -30,13 +32,21 @@ type CacheOptions struct {
 // Cache keeps copies of completed records for a fast tier. It is safe for
 // concurrent use.
 //
+// A copy is served only in the life of the server in which it was put: a server
+// that has restarted, from whatever file, and a replica that was promoted, have
+// none, even if they have its bytes. They may be from before a redaction. What
+// remains: a client that has not noticed that its primary was replaced reads what
+// that one still has, until it notices.
+//
 // It may run on a server that evicts, because a copy that is gone is a miss; but
-// an evicted marker of Delete lets an older copy in. Its names are never those of
-// a [Backend], and what looks like a Backend's record is neither served nor
-// overwritten, so that a prefix that runs into another one does no harm. It needs
-// the rights of a Backend for its own prefix, and +pttl and +del.
+// an evicted marker of Delete lets an older copy in. Its prefix must be another
+// one than a [Backend]'s: the default of a Backend is refused, its names are never
+// those of a Backend with the same prefix, and what looks like a Backend's record
+// is neither served nor overwritten. It needs +evalsha, +eval, +get, +set, +info,
+// +time, +pttl and +del on its own prefix.
 type Cache struct {
 	on  *Backend // over the same client, with the names of copies
+	get script
 	put script
 	del script
 }
@@ -48,12 +58,15 @@ func NewCache(rdb redis.UniversalClient, opts *CacheOptions) (*Cache, error) {
 	if opts != nil && opts.Prefix != "" {
 		prefix = opts.Prefix
 	}
-	b, err := New(rdb, &Options{Prefix: prefix})
+	if prefix == defaultPrefix {
+		return nil, fmt.Errorf("redisstore: CacheOptions.Prefix = %q is the default of a Backend: a cache needs another one", prefix)
+	}
+	b, err := newBackend(rdb, &Options{Prefix: prefix})
 	if err != nil {
 		return nil, err
 	}
 	b.tag = cacheTag
-	return &Cache{on: b, put: newScript(readScript("put")), del: newScript(readScript("delete"))}, nil
+	return &Cache{on: b, get: stamped("get"), put: stamped("put"), del: newScript(readScript("delete"))}, nil
 }
 
 // RedisKey returns the name under which the copy of key is stored.
@@ -65,12 +78,15 @@ func (c *Cache) Get(ctx context.Context, key string) (*driver.Record, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	reply, _, err := c.on.run(ctx, &c.on.scripts.inspect, key, nil)
+	reply, _, err := c.on.run(ctx, &c.get, key, nil)
 	if errors.Is(err, driver.ErrCorrupt) { // another type
 		return nil, errNotFound()
 	}
 	if err != nil {
 		return nil, err
+	}
+	if reply == int64(0) {
+		return nil, errNotFound()
 	}
 	raw, _, now, err := answer(reply)
 	if err != nil {

@@ -45,7 +45,7 @@ func TestWhateverIsNoCopyIsAMissAndIsOverwritten(t *testing.T) {
 	require.NoError(t, c.Put(t.Context(), &driver.PutParams{Record: rec, TTL: time.Hour}))
 	whole, err := rdb.Get(t.Context(), c.RedisKey("k")).Result()
 	require.NoError(t, err)
-	for _, garbage := range []string{"", "C", "x", whole[:len(whole)-30], whole[:25], "C" + strings.Repeat("\xff", 200), whole[:25] + "\x02" + whole[26:]} {
+	for _, garbage := range []string{"", "C", "x", whole[:len(whole)-30], whole[:33], "C" + strings.Repeat("\xff", 200), whole[:33] + "\x02" + whole[34:]} {
 		require.NoError(t, rdb.Set(t.Context(), c.RedisKey("k"), garbage, time.Hour).Err())
 		_, err := c.Get(t.Context(), "k")
 		require.ErrorIs(t, err, driver.ErrNotFound, "%q", garbage)
@@ -154,6 +154,10 @@ func TestACacheRefusesTheClientsThatABackendRefuses(t *testing.T) {
 	c, err := redisstore.NewCache(fine, nil)
 	require.NoError(t, err)
 	require.Equal(t, "idem-cache:c{}k", c.RedisKey("k"))
+	_, err = redisstore.NewCache(fine, &redisstore.CacheOptions{Prefix: "idem:"})
+	require.ErrorContains(t, err, "default of a Backend")
+	_, err = redisstore.New(fine, &redisstore.Options{Prefix: "idem-cache:"})
+	require.ErrorContains(t, err, "default of a Cache")
 }
 
 func FuzzCopiesAreReadOrMissed(f *testing.F) {

@@ -113,10 +113,8 @@ func claimArgs(p *driver.ClaimParams) (first []byte, windows []any, err error) {
 	first = appendLease(first, p.Lease, p.Retention)
 	first = binary.BigEndian.AppendUint64(first, uint64(kept(p.Lease, p.Retention)/time.Millisecond)+1) //nolint:gosec // positive
 	first = first[:argPrint]
-	if len(p.Fingerprints) > 0 {
-		if first, err = appendFingerprint(first, p.Fingerprints[0]); err != nil {
-			return nil, nil, err
-		}
+	if first, err = appendFingerprint(first, p.Print()); err != nil {
+		return nil, nil, err
 	}
 	length := 0
 	for i, w := range p.Providers {
@@ -273,8 +271,8 @@ func (j *judgement) takeArgs() (first []byte, windows []any, err error) {
 	first = binary.BigEndian.AppendUint64(first, earliest)
 	first = binary.BigEndian.AppendUint64(first, latest)
 	fp := []byte(j.fingerprint)
-	if len(fp) == 0 && len(j.p.Fingerprints) > 0 {
-		if fp, err = appendFingerprint(nil, j.p.Fingerprints[0]); err != nil {
+	if len(fp) == 0 {
+		if fp, err = appendFingerprint(nil, j.p.Print()); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -28,6 +28,7 @@ func TestOnACluster(t *testing.T) {
 		"MinReplicasWaitsForTheKeysOwnReplicas": clusterReplicas,
 		"CheckLooksAtEveryPrimary":              clusterCheck,
 		"APrefixWithBracesPinsASlot":            pinned,
+		"CopiesAreServedByEveryPrimary":         cachedOnCluster,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,8 +15,9 @@ import (
 //	 1   8  token
 //	 9   8  revision
 //	17   8  instant at which it was put, by the server's clock, written by put.lua
-//	25   1  version
-//	26      state (1), flags (1), owner (16), attempt (4), format (4), claim age (8),
+//	25   8  life of the server in which it was put, written by put.lua
+//	33   1  version
+//	34      state (1), flags (1), owner (16), attempt (4), format (4), claim age (8),
 //	        retention left (8), claimed at, recorded at, audited at (8 each, in ns; see
 //	        appendTime), text fingerprint key id, sum (32), number of providers (4), of
 //	        references (4), each of these, body (1), outcome's flags (1), texts codec,
@@ -25,7 +26,7 @@ const (
 	copyMark    = 'C'
 	deletedMark = 'D' // a marker of Delete is this byte alone
 	copyVersion = 1
-	copyHead    = 25
+	copyHead    = 33
 )
 
 const (
@@ -93,7 +94,7 @@ func decodeCopy(raw, key string, now uint64) (*driver.Record, bool) {
 	d := decoder{s: raw[1:]}
 	r := &driver.Record{Key: key, Token: d.u64(), Revision: d.u64()}
 	age := max(0, since(d.u64(), now))
-	_ = d.byte()
+	_, _ = d.u64(), d.byte() // get.lua has looked at the life
 	r.State = driver.State(d.byte())
 	flags := d.byte()
 	r.Held, r.Doubt = flags&copyHeld != 0, flags&copyDoubt != 0

@@ -54,6 +54,13 @@ func New(rdb redis.UniversalClient, opts *Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Prefix == defaultCachePrefix {
+		return nil, fmt.Errorf("redisstore: Options.Prefix = %q is the default of a Cache: a backend needs another one", o.Prefix)
+	}
+	return newBackend(rdb, &o)
+}
+
+func newBackend(rdb redis.UniversalClient, o *Options) (*Backend, error) {
 	c, err := newClient(rdb)
 	if err != nil {
 		return nil, err
@@ -62,7 +69,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Backend, error) {
 		return nil, fmt.Errorf("redisstore: Options.ReplicaTimeout = %v is not shorter than the client's ReadTimeout = %v, which would end the wait first",
 			o.ReplicaTimeout, c.readTimeout)
 	}
-	b := &Backend{opts: o, tag: tag, client: c, scripts: newScripts()}
+	b := &Backend{opts: *o, tag: tag, client: c, scripts: newScripts()}
 	b.hub = newHub(b.client.subscribe)
 	return b, nil
 }

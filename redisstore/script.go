@@ -49,13 +49,27 @@ func readScript(name string) string {
 	if err != nil {
 		panic("bug: " + err.Error()) // it is embedded
 	}
+	return uncommented(string(text))
+}
+
+func uncommented(text string) string {
 	var b strings.Builder
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(line, "--") && strings.TrimSpace(line) != "" {
 			b.WriteString(line)
 		}
 	}
 	return b.String()
+}
+
+// stamped is a script of a Cache with life.lua where it says so.
+func stamped(name string) script {
+	text, err := scriptFiles.ReadFile("scripts/" + name + ".lua")
+	if err != nil {
+		panic("bug: " + err.Error()) // it is embedded
+	}
+	before, after, _ := strings.Cut(string(text), "-- life.lua\n")
+	return newScript(uncommented(before) + readScript("life") + uncommented(after))
 }
 
 func newScript(text string) script {

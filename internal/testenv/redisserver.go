@@ -195,6 +195,10 @@ func (s *RedisServer) AppendOnlyFile() (string, error) {
 	return files[0], nil
 }
 
+// SnapshotFile returns the path of the file that SAVE writes and a server
+// without an append-only file starts from.
+func (s *RedisServer) SnapshotFile() string { return s.file("dump.rdb") }
+
 // Close ends the server at once and removes its folder.
 func (s *RedisServer) Close() error {
 	var err error

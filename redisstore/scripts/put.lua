@@ -1,4 +1,5 @@
--- Stores a copy, unless a newer one or a marker is there.
+-- Stores a copy, unless a newer one or a marker is there, whatever life of the
+-- server that is from. life.lua is between the two parts.
 --
 -- KEYS[1]  the copy
 -- ARGV[1]  its first byte, token, revision
@@ -16,7 +17,7 @@ if raw then
   local mark = raw:byte(1)
   if mark == 1 and #raw >= 75 then return -5 end
   if mark == 68 then return 0 end
-  if mark == 67 and #raw > 25 then
+  if mark == 67 and #raw > 33 then
     -- Numbers of 32 bits, because those of 64 have gaps, and texts are compared by
     -- the server's locale.
     local a1, a2, a3, a4 = struct.unpack('>I4I4I4I4', raw, 2)
@@ -28,8 +29,9 @@ if raw then
     if newer then return 0 end
   end
 end
+-- life.lua
 local t = redis.call('TIME')
 local put = struct.pack('>I8', t[1] * 1000000 + t[2])
-local done = redis.pcall('SET', KEYS[1], ARGV[1] .. put .. ARGV[2], 'PX', ARGV[3])
+local done = redis.pcall('SET', KEYS[1], ARGV[1] .. put .. life .. ARGV[2], 'PX', ARGV[3])
 if done.err then return done end
 return 1
