@@ -39,7 +39,9 @@ func TestOperationsMayUseTheSamePool(t *testing.T) {
 					if ran.Add(1) == int64(callers) {
 						close(all)
 					}
-					<-all // every operation runs, none has ended
+					if err := hold(ctx, all); err != nil { // every operation runs, none has ended
+						return idem.Result{}, err
+					}
 					if _, err := pool.Exec(ctx, "SELECT 1"); err != nil {
 						return idem.Result{}, err
 					}
@@ -50,8 +52,8 @@ func TestOperationsMayUseTheSamePool(t *testing.T) {
 				})
 			})
 		}
-		<-all
-		require.Eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 }, 10*time.Second, time.Millisecond)
+		receive(t, all, "the last operation's beginning")
+		require.Eventually(t, func() bool { return pool.Stat().AcquiredConns() == 0 }, patience, time.Millisecond)
 		wg.Wait()
 		require.NoError(t, errors.Join(errs...))
 		require.Equal(t, int64(callers), ran.Load())
@@ -121,38 +123,44 @@ func TestAnyValueAndAnyErrorTextCanBeStored(t *testing.T) {
 	}
 }
 
-// C28: of many callers one runs, whatever they find.
+// C28: of many callers one runs, whatever they find. Each has a Store of its own,
+// so that they meet in the database only; in every other round the operation goes
+// on until all the others have been answered.
 func TestManyFirstCallersRunOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pools := []*pgxpool.Pool{p.pool(t), p.pool(t)}
 	b := p.backend(t, pools[0])
-	stores := []*idem.Store{storeOver(t, b, nil), storeOver(t, p.backend(t, pools[1]), nil)}
-	for round := range 30 {
-		kind, key := []string{"absent", "lease ended", "retention ended"}[round%3], fmt.Sprint(round)
-		if kind != "absent" {
-			o := driver.Owner{1}
-			res, err := b.Claim(t.Context(), &driver.ClaimParams{Key: join(key), Owner: o, Lease: time.Millisecond, Retention: time.Hour, Take: driver.TakeAbsent})
-			require.NoError(t, err)
-			if kind == "retention ended" {
-				ref := driver.Ref{Key: join(key), Owner: o, Token: res.Record.Token}
-				require.NoError(t, b.Complete(t.Context(), ref, &driver.CompleteParams{Outcome: driver.Outcome{Value: []byte("old")}, Retention: time.Millisecond}))
-			}
-		}
-		p.exec(t, pools[0], "SELECT pg_sleep(0.005)")
-		var n atomic.Int64
+	stores := make([]*idem.Store, 50)
+	for i := range stores {
+		stores[i] = storeOver(t, p.backend(t, pools[i%2]), nil)
+	}
+	for round := range 60 {
+		kind, key, overlap := []string{"absent", "lease ended", "retention ended"}[round%3], fmt.Sprint(round), round%2 == 0
+		p.leave(t, b, kind, join(key))
+		var n, answered atomic.Int64
 		var wg sync.WaitGroup
-		errs := make([]error, 50)
-		gate := make(chan struct{})
-		for i := range errs {
+		errs := make([]error, len(stores))
+		gate, all := make(chan struct{}), make(chan struct{})
+		for i, s := range stores {
 			wg.Go(func() {
 				<-gate
-				res, err := stores[i%2].Execute(t.Context(), key, counting(&n, "new"))
-				if err == nil && string(res.Value) != "new" {
+				res, err := s.Execute(t.Context(), key, func(ctx context.Context) (idem.Result, error) {
+					n.Add(1)
+					if !overlap {
+						return idem.Result{Value: []byte("new")}, nil
+					}
+					return idem.Result{Value: []byte("new")}, hold(ctx, all)
+				})
+				switch {
+				case errors.Is(err, idem.ErrInProgress):
+					err = nil
+				case err == nil && string(res.Value) != "new":
 					err = fmt.Errorf("replayed %q", res.Value)
 				}
-				if !errors.Is(err, idem.ErrInProgress) {
-					errs[i] = err
+				errs[i] = err
+				if answered.Add(1) == int64(len(stores)-1) {
+					close(all)
 				}
 			})
 		}
@@ -161,6 +169,25 @@ func TestManyFirstCallersRunOnce(t *testing.T) {
 		require.NoError(t, errors.Join(errs...), kind)
 		require.Equal(t, int64(1), n.Load(), kind)
 	}
+}
+
+// leave leaves what a kind of round begins with.
+func (p place) leave(t *testing.T, b driver.Backend, kind, key string) {
+	t.Helper()
+	if kind == "absent" {
+		return
+	}
+	ref := driver.Ref{Key: key, Owner: driver.Owner{1}}
+	res, err := b.Claim(t.Context(), &driver.ClaimParams{Key: key, Owner: ref.Owner, Lease: time.Millisecond, Retention: time.Hour, Take: driver.TakeAbsent})
+	require.NoError(t, err)
+	ref.Token = res.Record.Token
+	if kind == "retention ended" {
+		require.NoError(t, b.Complete(t.Context(), ref, &driver.CompleteParams{Outcome: driver.Outcome{Value: []byte("old")}, Retention: time.Millisecond}))
+	}
+	require.Eventually(t, func() bool { // by the server's clock
+		rec, err := b.Inspect(t.Context(), key)
+		return errors.Is(err, driver.ErrNotFound) || err == nil && rec.State == driver.Unknown
+	}, patience, time.Millisecond)
 }
 
 // C37, the other half: a takeover comes a lease after the last renewal, by the
@@ -208,14 +235,14 @@ func TestManyStoresShareAPoolingProxy(t *testing.T) {
 	errs := make([]error, 4)
 	for i := range errs {
 		m := []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol}[i%2]
-		pool := poolOf(t, url, mode(m), conns(4))
+		pool := p.poolAt(t, url, mode(m), unbounded, conns(4))
 		s := storeOver(t, p.backend(t, pool), nil)
 		wg.Go(func() {
-			for k := range 100 {
-				key := fmt.Sprintf("%d/%d", i, k%50)
+			for k := range 200 {
+				key := fmt.Sprintf("%d/%d", i, k%100)
 				_, err := s.Execute(t.Context(), key, counting(&n, key))
 				errs[i] = errors.Join(errs[i], err)
-				if k%10 == 0 {
+				if k%20 == 0 {
 					_, err := pgstore.ExecuteTx(t.Context(), s, pool, "tx/"+key, func(ctx context.Context, tx pgx.Tx) (idem.Result, error) {
 						n.Add(1)
 						_, err := tx.Exec(ctx, "SELECT 1")
@@ -228,7 +255,7 @@ func TestManyStoresShareAPoolingProxy(t *testing.T) {
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
-	require.Equal(t, int64(4*50+4*5), n.Load())
+	require.Equal(t, int64(4*100+4*5), n.Load())
 }
 
 // C44 (b): a column that a later release adds disturbs nobody.

@@ -105,10 +105,10 @@ func (a *attempt) newClaim() []any {
 
 // fingerprint is the one to store where there is none; NULL without one.
 func (a *attempt) fingerprint() (sum, keyID any) {
-	if len(a.p.Fingerprints) == 0 || a.p.Fingerprints[0].IsZero() {
+	f := a.p.Print()
+	if f.IsZero() {
 		return nil, nil
 	}
-	f := &a.p.Fingerprints[0]
 	return f.Sum[:], storable(f.KeyID)
 }
 
@@ -285,7 +285,7 @@ func (a *attempt) take(ctx context.Context, kind int) (bool, error) {
 	held, doubt, next, anew, last := false, false, int64(1), true, int64(math.MaxInt64)
 	if kind != takesExpired {
 		held, doubt, next, last = r.held, r.doubt || r.state == stateClaimed, r.attempt+1, a.lastInstant()
-		if r.digest != nil {
+		if !r.fingerprint().IsZero() {
 			args[3], args[4] = r.digest, string(r.digestKey)
 		}
 		anew = r.clean() // no provider has seen the key

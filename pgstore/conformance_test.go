@@ -145,7 +145,7 @@ func TestTheBackendConformsBehindATransactionPoolingProxy(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			url := testenv.OwnPgBouncer(t, p.url, testenv.PgBouncerConfig{PoolSize: 6})
-			pool := poolOf(t, url, mode(m))
+			pool := p.poolAt(t, url, mode(m), unbounded)
 			h := p.harness(pool)
 			direct := func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, p.url) }
 			h.New = func(tb testing.TB) driver.Backend {

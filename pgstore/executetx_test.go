@@ -244,14 +244,16 @@ func TestADuplicateWaitsForTheTransaction(t *testing.T) {
 		running, finish := make(chan struct{}), make(chan struct{})
 		first := make(chan error, 1)
 		go func() {
-			_, err := c.execute(t.Context(), l.store(t), c.name, func(_ context.Context, do do) (idem.Result, error) {
+			_, err := c.execute(t.Context(), l.store(t), c.name, func(ctx context.Context, do do) (idem.Result, error) {
 				close(running)
-				<-finish
+				if err := hold(ctx, finish); err != nil {
+					return idem.Result{}, err
+				}
 				return idem.Result{Value: []byte("first")}, do(l.insert(), c.name)
 			})
 			first <- err
 		}()
-		<-running
+		receive(t, running, "the first one's beginning")
 		began := time.Now()
 		_, err := c.execute(t.Context(), l.store(t), c.name, l.pay("second"), idem.WithWait(50*time.Millisecond))
 		require.ErrorIs(t, err, idem.ErrInProgress)
@@ -261,7 +263,7 @@ func TestADuplicateWaitsForTheTransaction(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, res.Replayed)
 		require.Equal(t, "first", string(res.Value))
-		require.NoError(t, <-first)
+		require.NoError(t, receive(t, first, "the first one's end"))
 		require.Equal(t, []int{1, 0}, []int{l.happened(t, c.name), l.happened(t, "second")})
 	}
 }
@@ -278,7 +280,7 @@ func TestATransactionElsewhereIsRefused(t *testing.T) {
 	name := "idem_test_" + testenv.Random(8)
 	testenv.PostgresExec(t, l.url, "CREATE DATABASE "+name)
 	t.Cleanup(func() { testenv.PostgresExec(t, l.url, "DROP DATABASE "+name+" WITH (FORCE)") })
-	other := poolOf(t, l.url, database(name))
+	other := l.place.pool(t, database(name))
 	for _, there := range []string{"without the table", "with the table"} {
 		if there == "with the table" {
 			l.exec(t, other, "CREATE SCHEMA "+l.schema)

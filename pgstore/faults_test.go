@@ -59,7 +59,7 @@ func TestALostAcknowledgementIsNoFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxy := tcpproxy.New(t, hostOf(t, p.url))
-			pool := poolOf(t, through(t, proxy, p.url), mode(pgx.QueryExecModeExec))
+			pool := p.poolAt(t, through(t, proxy, p.url), mode(pgx.QueryExecModeExec))
 			s := storeOver(t, p.backend(t, pool), nil)
 			require.NoError(t, s.Check(t.Context()))
 			met := proxy.LoseRequest(lost.match)
@@ -70,7 +70,7 @@ func TestALostAcknowledgementIsNoFailure(t *testing.T) {
 			res, err := s.Execute(t.Context(), name, counting(&n, "7"))
 			require.NoError(t, err)
 			require.Equal(t, "7", string(res.Value))
-			<-met
+			receive(t, met, "the loss")
 			res, err = s.Execute(t.Context(), name, counting(&n, "8"))
 			require.NoError(t, err)
 			require.True(t, res.Replayed)
@@ -89,7 +89,7 @@ func TestAnAmbiguousCommitIsSettledByLooking(t *testing.T) {
 	l := newLedger(t)
 	for _, applied := range []bool{true, false} {
 		proxy := tcpproxy.New(t, hostOf(t, l.url))
-		for _, c := range txClients(poolOf(t, through(t, proxy, l.url))) {
+		for _, c := range txClients(l.poolAt(t, through(t, proxy, l.url))) {
 			key := fmt.Sprintf("%s/%v", c.name, applied)
 			var met <-chan struct{}
 			res, err := c.execute(t.Context(), l.store(t), key, func(_ context.Context, do do) (idem.Result, error) {
@@ -101,7 +101,7 @@ func TestAnAmbiguousCommitIsSettledByLooking(t *testing.T) {
 				}
 				return idem.Result{Value: []byte("paid")}, err
 			})
-			<-met
+			receive(t, met, "the loss")
 			if applied {
 				require.NoError(t, err, key)
 				require.Equal(t, "paid", string(res.Value))
@@ -129,7 +129,7 @@ func TestACommitThatNobodyAnswersForIsNotRecorded(t *testing.T) {
 	store, err := idem.New(p.backend(t, pool), &idem.Options{RecordTimeout: time.Second, Observer: idem.Discard})
 	require.NoError(t, err)
 	proxy := tcpproxy.New(t, s.Addr())
-	res, err := pgstore.ExecuteTx(t.Context(), store, poolOf(t, through(t, proxy, s.URL())), "k", func(context.Context, pgx.Tx) (idem.Result, error) {
+	res, err := pgstore.ExecuteTx(t.Context(), store, p.poolAt(t, through(t, proxy, s.URL())), "k", func(context.Context, pgx.Tx) (idem.Result, error) {
 		proxy.LoseReply("commit")
 		go func() { _ = s.Stop() }()
 		require.Eventually(t, func() bool { _, err := pgx.Connect(t.Context(), s.URL()); return err != nil }, 20*time.Second, time.Millisecond)

@@ -2,11 +2,13 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -70,7 +72,31 @@ func conns(n int32) change { return func(c *pgxpool.Config) { c.MaxConns = n } }
 
 func (p place) pool(tb testing.TB, changes ...change) *pgxpool.Pool {
 	tb.Helper()
-	return poolOf(tb, p.url, changes...)
+	return p.poolAt(tb, p.url, changes...)
+}
+
+// poolAt is pool by another way: a proxy, a standby. Its connections carry the
+// schema's name, so that a test finds its own ones among all on the server.
+func (p place) poolAt(tb testing.TB, url string, changes ...change) *pgxpool.Pool {
+	tb.Helper()
+	named := func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = p.schema }
+	return poolOf(tb, url, append([]change{named, bounded}, changes...)...)
+}
+
+// patience bounds what a test waits for, so that one that fails frees what it
+// holds and says why. It is no measure of speed.
+const patience = 20 * time.Second
+
+// bounded makes the server end what a failed test would leave hanging. A
+// transaction-pooling proxy knows no such settings.
+func bounded(c *pgxpool.Config) {
+	c.ConnConfig.RuntimeParams["statement_timeout"] = "60s"
+	c.ConnConfig.RuntimeParams["idle_in_transaction_session_timeout"] = "60s"
+}
+
+func unbounded(c *pgxpool.Config) {
+	delete(c.ConnConfig.RuntimeParams, "statement_timeout")
+	delete(c.ConnConfig.RuntimeParams, "idle_in_transaction_session_timeout")
 }
 
 func poolOf(tb testing.TB, url string, changes ...change) *pgxpool.Pool {
@@ -83,8 +109,46 @@ func poolOf(tb testing.TB, url string, changes ...change) *pgxpool.Pool {
 	}
 	pool, err := pgxpool.NewWithConfig(tb.Context(), cfg)
 	require.NoError(tb, err)
-	tb.Cleanup(pool.Close)
+	tb.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			pool.Close()
+		}()
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			tb.Errorf("the pool does not close: %d connections are in use", pool.Stat().AcquiredConns())
+		}
+	})
 	return pool
+}
+
+// receive waits for what comes from ch.
+func receive[T any](tb testing.TB, ch <-chan T, what string) (v T) {
+	tb.Helper()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case v = <-ch:
+	case <-timer.C:
+		tb.Fatalf("%s did not happen within %v", what, patience)
+	}
+	return v
+}
+
+// hold blocks an operation until ch is closed, or the test is over.
+func hold(ctx context.Context, ch <-chan struct{}) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-ch:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return errors.New("held for too long")
+	}
 }
 
 func (p place) options() *pgstore.Options { return &pgstore.Options{Schema: p.schema} }

@@ -219,7 +219,7 @@ func TestASerializableSessionRunsOnce(t *testing.T) {
 			}()
 		}
 		for range cap(done) {
-			require.NoError(t, <-done, iso)
+			require.NoError(t, receive(t, done, "a call's end"), iso)
 		}
 		require.Equal(t, 1, l.happened(t, "tx"))
 	}

@@ -68,7 +68,7 @@ func TestAMigrationBesideTrafficDisturbsNobody(t *testing.T) {
 		require.NoError(t, err)
 	}
 	cancel()
-	require.NoError(t, <-migrating)
+	require.NoError(t, receive(t, migrating, "the end of the migrations"))
 }
 
 // The exported files are plain SQL, for a tool of the user's own.

@@ -148,8 +148,9 @@ func TestALaggingStandbyIsRefusedAndLosesWhatHadNotReachedIt(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, standby.Close()) })
 	testenv.PostgresExec(t, standby.URL(), "ALTER SYSTEM SET primary_conninfo = ''") // it follows no more
 	testenv.PostgresExec(t, standby.URL(), "SELECT pg_reload_conf()")
+	watching := p.pool(t)
 	require.Eventually(t, func() bool {
-		return value[int64](t, p, poolOf(t, primary.URL()), "SELECT count(*) FROM pg_stat_replication") == 0
+		return value[int64](t, p, watching, "SELECT count(*) FROM pg_stat_replication") == 0
 	}, 30*time.Second, 50*time.Millisecond)
 	var n atomic.Int64
 	s := storeOver(t, p.backend(t, p.pool(t)), nil)
@@ -168,7 +169,7 @@ func TestALaggingStandbyIsRefusedAndLosesWhatHadNotReachedIt(t *testing.T) {
 	require.Equal(t, int64(1), n.Load())
 
 	// With several hosts the client can be told to look for the primary.
-	either := poolOf(t, "postgres://"+testenv.PostgresUser+":"+testenv.PostgresPassword+"@"+standby.Addr()+","+primary.Addr()+
+	either := p.poolAt(t, "postgres://"+testenv.PostgresUser+":"+testenv.PostgresPassword+"@"+standby.Addr()+","+primary.Addr()+
 		"/postgres?sslmode=disable&target_session_attrs=read-write")
 	res, err := storeOver(t, p.backend(t, either), nil).Execute(t.Context(), "k", counting(&n, "x"))
 	require.NoError(t, err)
@@ -193,20 +194,22 @@ func TestAKilledServerInTheMiddleDoublesAndLosesNothing(t *testing.T) {
 	s := storeOver(t, p.backend(t, pool), &idem.Options{Lease: time.Second, RecordTimeout: 20 * time.Second})
 	var killed atomic.Bool
 	done := make(chan error, 4)
+	limit, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer stop()
 	for range cap(done) {
 		go func() {
 			var errs error
 			for i := range 60 {
 				key := string(rune('A' + i))
 				for {
-					_, err := pgstore.ExecuteTx(t.Context(), s, pool, key, func(ctx context.Context, tx pgx.Tx) (idem.Result, error) {
+					_, err := pgstore.ExecuteTx(limit, s, pool, key, func(ctx context.Context, tx pgx.Tx) (idem.Result, error) {
 						_, err := tx.Exec(ctx, "INSERT INTO s.effects VALUES ($1)", key)
 						return idem.Result{Value: []byte(key)}, err
 					}, idem.WithWait(10*time.Second))
 					if err == nil {
 						break
 					}
-					if errors.Is(err, idem.ErrInvalidKey) || t.Context().Err() != nil {
+					if errors.Is(err, idem.ErrInvalidKey) || limit.Err() != nil {
 						errs = errors.Join(errs, err)
 						break
 					}
@@ -219,7 +222,7 @@ func TestAKilledServerInTheMiddleDoublesAndLosesNothing(t *testing.T) {
 		}()
 	}
 	for range cap(done) {
-		require.NoError(t, <-done)
+		require.NoError(t, <-done, "until the limit")
 	}
 	require.True(t, killed.Load())
 	require.Equal(t, int64(60), value[int64](t, p, pool, "SELECT count(*) FROM s.effects"))

@@ -28,7 +28,7 @@ func newCounted(t *testing.T, m pgx.QueryExecMode) *counted {
 	t.Helper()
 	l := newLedger(t)
 	proxy := tcpproxy.New(t, hostOf(t, l.url))
-	l.pool = poolOf(t, through(t, proxy, l.url), conns(1), mode(m))
+	l.pool = l.poolAt(t, through(t, proxy, l.url), conns(1), mode(m))
 	return &counted{l, proxy}
 }
 

@@ -23,7 +23,7 @@ func (p place) listeners(t *testing.T, db querier) int {
 func TestThoseWhoWaitShareOneConnection(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	pool := p.pool(t, conns(1), func(c *poolConfig) { c.ConnConfig.RuntimeParams["application_name"] = p.schema })
+	pool := p.pool(t, conns(1))
 	other := p.pool(t)
 	b := p.backend(t, pool)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -46,14 +46,14 @@ func TestThoseWhoWaitShareOneConnection(t *testing.T) {
 		} else {
 			require.NoError(t, p.backend(t, other).Release(t.Context(), ref, &driver.ReleaseParams{Retention: time.Hour}))
 		}
-		<-hints[i]
+		receive(t, hints[i], "a hint")
 	}
 	// A broken connection costs hints, not the watch: everybody looks, and it comes back.
 	hint, err := b.Watch(ctx, "a")
 	require.NoError(t, err)
-	<-hint // it was settled already: look once more
+	receive(t, hint, "a hint") // it was settled already: look once more
 	p.exec(t, other, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND application_name = $1", p.schema)
-	<-hint
+	receive(t, hint, "a hint of the broken connection")
 	require.Eventually(t, func() bool { return p.listeners(t, other) == 1 }, 20*time.Second, 10*time.Millisecond)
 	cancel()
 	require.Eventually(t, func() bool { return p.listeners(t, other) == 0 }, 20*time.Second, 10*time.Millisecond)
@@ -112,13 +112,15 @@ func TestPollingIsEnough(t *testing.T) {
 	s := storeOver(t, deaf, nil)
 	running, finish := make(chan struct{}), make(chan struct{})
 	go func() {
-		_, _ = storeOver(t, p.backend(t, pool), nil).Execute(t.Context(), "k", func(context.Context) (idem.Result, error) {
+		_, _ = storeOver(t, p.backend(t, pool), nil).Execute(t.Context(), "k", func(ctx context.Context) (idem.Result, error) {
 			close(running)
-			<-finish
+			if err := hold(ctx, finish); err != nil {
+				return idem.Result{}, err
+			}
 			return idem.Result{Value: []byte("x")}, nil
 		})
 	}()
-	<-running
+	receive(t, running, "the operation's beginning")
 	time.AfterFunc(100*time.Millisecond, func() { close(finish) })
 	res, err := s.Execute(t.Context(), "k", plain("y"), idem.WithWait(time.Minute))
 	require.NoError(t, err)

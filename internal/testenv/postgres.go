@@ -60,12 +60,17 @@ func Postgres(tb testing.TB) string {
 }
 
 // PostgresSchema makes a schema of the test's own on the shared server and drops
-// it, with all that is in it, when the test ends.
+// it, with all that is in it, when the test ends. Connections that the test opens
+// carry the schema's name as their application_name: those that still hold
+// something of it then are ended, and nobody else's.
 func PostgresSchema(tb testing.TB) (url, schema string) {
 	tb.Helper()
 	url, schema = Postgres(tb), "idem_test_"+Random(8)
 	PostgresExec(tb, url, "CREATE SCHEMA "+schema)
-	tb.Cleanup(func() { PostgresExec(tb, url, "DROP SCHEMA "+schema+" CASCADE") })
+	tb.Cleanup(func() {
+		PostgresExec(tb, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+schema+"'")
+		PostgresExec(tb, url, "SET lock_timeout = '20s'; DROP SCHEMA "+schema+" CASCADE")
+	})
 	return url, schema
 }
 
