@@ -82,7 +82,11 @@ type ListResult struct {
 }
 
 // Purger removes records whose retention has ended, in bounded steps that do
-// not block claims. Fallback: the server expires by itself.
+// not block claims. Fallback: the server expires by itself. A negative Batch,
+// Rate or UnknownAfter is an error, and nothing is removed. The step that removes
+// a record restates why it may (I11): what has been claimed, completed or changed
+// since it was found stays. ctx ends a purge between two steps, or the one under
+// way; what was removed stays removed. Any number of purges may run at once.
 type Purger interface {
 	Purge(ctx context.Context, p *PurgeParams) (*PurgeResult, error)
 }
@@ -91,10 +95,17 @@ type Purger interface {
 type PurgeParams struct {
 	// Batch is the most records one step removes; 0 is the backend's default.
 	Batch int
+	// Rate is the most records removed a second, taken over some steps; 0 is no
+	// limit. Whoever gives a rate and no Batch gets steps of at most a tenth of a
+	// second's records, so that the work is spread and not only its mean.
+	Rate int
 	// UnknownAfter, if positive, also removes records whose outcome has been
 	// unknown, without a change, for longer than this (I13).
 	UnknownAfter time.Duration
-	// Progress, if set, is called after each step with the sum so far.
+	// Progress, if set, is called after each step that removed something, with the
+	// sum so far, by the goroutine that called Purge and before it waits for its
+	// Rate. Nothing is held meanwhile: it may cancel the purge's context, or begin
+	// another purge.
 	Progress func(purged int64)
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/idem-go/idem/driver"
+	"github.com/idem-go/idem/internal/pace"
 )
 
 // Purge implements [driver.Purger]. A step looks at no more than Batch records,
@@ -17,22 +18,43 @@ func (b *Backend) Purge(ctx context.Context, p *driver.PurgeParams) (*driver.Pur
 	if err := ended(ctx); err != nil {
 		return res, err
 	}
-	if p.Batch < 0 {
-		return res, fmt.Errorf("memstore: a batch of %d records is not possible", p.Batch)
+	if err := checkPurge(p); err != nil {
+		return res, err
 	}
+	speed := pace.New(p.Rate)
 	for i := range b.shards {
-		if err := b.shards[i].purge(ctx, p, res); err != nil {
+		if err := b.shards[i].purge(ctx, p, speed, res); err != nil {
 			return res, err
 		}
 	}
 	return res, nil
 }
 
-func (sh *shard) purge(ctx context.Context, p *driver.PurgeParams, res *driver.PurgeResult) error {
+func checkPurge(p *driver.PurgeParams) error {
+	switch {
+	case p.Batch < 0:
+		return fmt.Errorf("memstore: a batch of %d records is not possible", p.Batch)
+	case p.Rate < 0:
+		return fmt.Errorf("memstore: a rate of %d records a second is not possible", p.Rate)
+	case p.UnknownAfter < 0:
+		return fmt.Errorf("memstore: unknown after %v is not possible", p.UnknownAfter)
+	}
+	return nil
+}
+
+// looksOf is how many records a step of a purge looks at.
+func looksOf(p *driver.PurgeParams) int {
 	looks := walkChunk
 	if p.Batch > 0 {
-		looks = min(p.Batch, walkChunk)
+		looks = min(looks, p.Batch)
+	} else if p.Rate > 0 {
+		looks = min(looks, max(1, p.Rate/10))
 	}
+	return looks
+}
+
+func (sh *shard) purge(ctx context.Context, p *driver.PurgeParams, speed *pace.Pace, res *driver.PurgeResult) error {
+	looks := looksOf(p)
 	w := sh.walk()
 	defer w.end()
 	for more := true; more; {
@@ -49,6 +71,7 @@ func (sh *shard) purge(ctx context.Context, p *driver.PurgeParams, res *driver.P
 		if p.Progress != nil && res.Purged > before {
 			p.Progress(res.Purged)
 		}
+		speed.Wait(ctx, res.Purged-before)
 	}
 	return nil
 }

@@ -152,3 +152,29 @@ func TestPurgesAndClaimsRunSideBySide(t *testing.T) {
 		require.Equal(t, driver.Claimed, inspect(t, b, fmt.Sprintf("k%04d", i)).State)
 	}
 }
+
+func TestAPurgeKeepsToItsRate(t *testing.T) {
+	t.Parallel()
+	inBubble(t, nil, func(t *testing.T, b *memstore.Backend) {
+		fill(t, b, "expired", 300)
+		time.Sleep(retention)
+		left, began := b.Stat().Records, time.Now()
+		res, err := b.Purge(t.Context(), &driver.PurgeParams{Rate: 50})
+		require.NoError(t, err)
+		require.Equal(t, left, res.Purged)
+		require.InDelta(t, float64(left)/50, time.Since(began).Seconds(), 0.1)
+
+		fill(t, b, "expired again", 300)
+		time.Sleep(retention)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		res, err = b.Purge(ctx, &driver.PurgeParams{Rate: 50})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.InDelta(t, 50, res.Purged, 10)
+		for want, p := range map[string]driver.PurgeParams{"rate of -1": {Rate: -1}, "unknown after -1ns": {UnknownAfter: -1}} {
+			res, err := b.Purge(t.Context(), &p)
+			require.ErrorContains(t, err, want)
+			require.Zero(t, res.Purged)
+		}
+	})
+}

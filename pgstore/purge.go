@@ -4,97 +4,124 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/idem-go/idem/driver"
+	"github.com/idem-go/idem/internal/pace"
 )
 
-// defaultBatch is about a tenth of a second's work.
+// defaultBatch is some hundredths of a second's work.
 const defaultBatch = 10_000
 
-// Purge implements [driver.Purger]. Each step is one statement, and removes at
-// most Batch records (0 is 10,000), oldest first. It skips what other
-// transactions hold, so that it never waits for a claim, nor for another purge.
+// Purge implements [driver.Purger]. It goes along the index of the retentions'
+// ends, oldest first, in steps of at most Batch records (0 is 10,000, or a tenth
+// of a second's at the Rate), each a transaction of its own. A step never waits
+// for a claim or for another purge: what they hold is skipped, and left to the
+// next purge. A claim of a record that a step is just removing waits for the end
+// of that step. Where the server ends a step because it took too long
+// (statement_timeout), smaller ones follow.
+//
 // ctx ends it between two steps, or the step under way; what was removed until
-// then stays removed. VACUUM, automatic or not, gives the space back.
+// then stays removed. An error, too, leaves what was removed before it. VACUUM,
+// automatic or not, gives the space back.
+//
+// [Backend.PurgeLoop] calls it for as long as the program runs.
 func (b *Backend) Purge(ctx context.Context, p *driver.PurgeParams) (*driver.PurgeResult, error) {
-	res := &driver.PurgeResult{}
-	if p.Batch < 0 {
-		return res, fmt.Errorf("pgstore: a batch of %d records is not possible", p.Batch)
+	u, err := b.newPurger(b.db, p)
+	if err == nil {
+		err = u.run(ctx)
 	}
-	batch := int64(p.Batch)
-	if batch == 0 {
-		batch = defaultBatch
+	return &u.res, err
+}
+
+// purger is one purge. One goroutine uses it.
+type purger struct {
+	b      *Backend
+	db     DB
+	sql    purgeTexts
+	params driver.PurgeParams
+	batch  int64 // shrinks while the server ends steps for their length
+	pace   *pace.Pace
+	res    driver.PurgeResult
+}
+
+// newPurger checks p. The purger is there beside an error, for its empty result.
+func (b *Backend) newPurger(db DB, p *driver.PurgeParams) (*purger, error) {
+	u := &purger{b: b, db: db, params: *p, batch: int64(p.Batch)}
+	switch {
+	case p.Batch < 0:
+		return u, fmt.Errorf("pgstore: a batch of %d records is not possible", p.Batch)
+	case p.Rate < 0:
+		return u, fmt.Errorf("pgstore: a rate of %d records a second is not possible", p.Rate)
+	case p.UnknownAfter < 0:
+		return u, fmt.Errorf("pgstore: unknown after %v is not possible", p.UnknownAfter)
 	}
+	if p.Batch == 0 {
+		u.batch = defaultBatch
+		if p.Rate > 0 {
+			u.batch = int64(min(defaultBatch, max(1, p.Rate/10)))
+		}
+	}
+	u.sql, u.pace = newPurgeTexts(&b.names), pace.New(p.Rate)
+	return u, nil
+}
+
+func (u *purger) run(ctx context.Context) error {
+	if err := u.ended(ctx); err != nil {
+		return err
+	}
+	if u.params.UnknownAfter <= 0 {
+		return nil
+	}
+	return u.unknown(ctx)
+}
+
+// ended removes what has ended, slice by slice: each begins where the one before
+// it stopped, so that no step reads again what the steps before it removed.
+func (u *purger) ended(ctx context.Context) error {
+	from := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 	for {
-		n, err := b.purgeEnded(ctx, batch)
+		if err := ended(ctx); err != nil {
+			return err
+		}
+		s, err := u.slice(ctx, from)
 		if err != nil {
-			return res, err
+			return err
 		}
-		tell(p, res, n)
-		if n < batch {
-			break // what is left is held by others; the next purge finds it
+		u.tell(s.removed)
+		if s.last {
+			return nil
 		}
+		from = s.next
+		u.pace.Wait(ctx, s.removed)
 	}
-	if p.UnknownAfter <= 0 {
-		return res, nil
-	}
+}
+
+// unknown removes what has long been unknown, page by page of the records
+// without an end: what needs no removal does not keep later records from being
+// looked at (C23).
+func (u *purger) unknown(ctx context.Context) error {
 	for after := ""; ; {
-		next, n, err := b.purgeUnknown(ctx, after, batch, toMicros(p.UnknownAfter))
-		if err != nil {
-			return res, err
+		if err := ended(ctx); err != nil {
+			return err
 		}
-		tell(p, res, n)
+		next, n, err := u.page(ctx, after)
+		if err != nil {
+			return err
+		}
+		u.tell(n)
 		if next == "" {
-			return res, nil
+			return nil
 		}
 		after = next
+		u.pace.Wait(ctx, n)
 	}
 }
 
 // tell counts what a step removed.
-func tell(p *driver.PurgeParams, res *driver.PurgeResult, n int64) {
-	res.Purged += n
-	if n > 0 && p.Progress != nil {
-		p.Progress(res.Purged)
+func (u *purger) tell(n int64) {
+	u.res.Purged += n
+	if n > 0 && u.params.Progress != nil {
+		u.params.Progress(u.res.Purged)
 	}
-}
-
-// purgeEnded removes what has ended, and returns how many.
-func (b *Backend) purgeEnded(ctx context.Context, batch int64) (n int64, err error) {
-	if err := ended(ctx); err != nil {
-		return 0, err
-	}
-	_, err = again(func() (bool, error) {
-		n, err = 0, nil
-		rows, err := b.db.Query(ctx, b.sql.purge, batch)
-		if err != nil {
-			return false, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			n++
-		}
-		rows.Close()
-		return true, rows.Err()
-	})
-	if err != nil {
-		return 0, fail(ctx, err)
-	}
-	return n, nil
-}
-
-// purgeUnknown removes what has long been unknown, among the next batch of
-// records without an end. It returns the last key looked at, "" at the end: what
-// needs no removal does not keep later records from being looked at (C23).
-func (b *Backend) purgeUnknown(ctx context.Context, after string, batch, micros int64) (next string, n int64, err error) {
-	if err := ended(ctx); err != nil {
-		return "", 0, err
-	}
-	var last []byte
-	_, err = again(func() (bool, error) {
-		return one(ctx, b.db, b.sql.forget, []any{&last, &n}, []any{after, batch, micros})
-	})
-	if err != nil {
-		return "", 0, fail(ctx, err)
-	}
-	return string(last), n, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/idem-go/idem"
@@ -162,8 +163,106 @@ func TestWhatIsHeldDoesNotHideTheRest(t *testing.T) {
 	res, err = b.Purge(t.Context(), &driver.PurgeParams{Batch: 4, UnknownAfter: time.Hour})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Purged)
-	_, err = b.Purge(t.Context(), &driver.PurgeParams{Batch: -1})
-	require.Error(t, err)
+}
+
+// C23: the page of records that need nothing is no end of the purge, and neither
+// is a slice of records that cannot be read (I12).
+func TestRecordsThatEndedAtOneInstantAreStillRemovedInSteps(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pool := p.pool(t)
+	b := p.backend(t, pool)
+	p.plantEnded(t, pool, 100)
+	p.exec(t, pool, "UPDATE {records} SET expires_at = '2020-01-01 00:00:00.000001Z' WHERE key LIKE '0:planted%'")
+	p.exec(t, pool, "UPDATE {records} SET state = 9 WHERE key LIKE '0:planted 1_'")                                 // ten that cannot be read
+	p.exec(t, pool, "UPDATE {records} SET expires_at = '2020-01-01 00:00:00.000002Z' WHERE key LIKE '0:planted _'") // nine an instant later
+	last := int64(0)
+	res, err := b.Purge(t.Context(), &driver.PurgeParams{Batch: 4, Progress: func(sum int64) {
+		require.LessOrEqual(t, sum-last, int64(4))
+		last = sum
+	}})
+	require.NoError(t, err)
+	require.Equal(t, int64(90), res.Purged)
+	require.Equal(t, int64(90), last)
+	require.Equal(t, int64(10), p.planted(t, pool), "what cannot be read stays")
+}
+
+// C40: a step that the server ends for its length is followed by smaller ones. The
+// trigger makes each removal take 5 ms, so that 400 exceed the limit and some do
+// not, on any machine.
+func TestStepsThatTakeTooLongShrink(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pool := p.pool(t)
+	p.plantEnded(t, pool, 400)
+	slow := pgx.Identifier{p.schema, "slow"}.Sanitize()
+	p.exec(t, pool, "CREATE FUNCTION "+slow+"() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.005); RETURN OLD; END'")
+	p.exec(t, pool, "CREATE TRIGGER slow BEFORE DELETE ON {records} FOR EACH ROW EXECUTE FUNCTION "+slow+"()")
+	limited := p.pool(t, func(c *poolConfig) { c.ConnConfig.RuntimeParams["statement_timeout"] = "1000" })
+	steps := 0
+	res, err := p.backend(t, limited).Purge(t.Context(), &driver.PurgeParams{Progress: func(int64) { steps++ }})
+	require.NoError(t, err)
+	require.Equal(t, int64(400), res.Purged)
+	require.Greater(t, steps, 1)
+	require.Zero(t, p.planted(t, pool))
+}
+
+// A purge goes on while a transaction holds one of the records, for as long as
+// that takes, and leaves that one alone; so do claims, of other keys and of the
+// one that was held.
+func TestAPurgeNeitherWaitsForAClaimNorBlocksOne(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pool := p.pool(t)
+	b := p.backend(t, pool)
+	p.plantEnded(t, pool, 50)
+	claim := func(key string) *driver.ClaimResult {
+		res, err := b.Claim(t.Context(), &driver.ClaimParams{Key: key, Owner: driver.Owner{1}, Lease: time.Hour, Retention: time.Hour, Take: driver.TakeAbsent})
+		require.NoError(t, err)
+		return res
+	}
+	unblock := p.block(t, p.pool(t, conns(1)), "0:planted 25")
+	res, err := b.Purge(t.Context(), &driver.PurgeParams{Batch: 10, Progress: func(sum int64) {
+		require.Equal(t, driver.Acquired, claim(fmt.Sprint("beside step ", sum)).Fact)
+	}})
+	require.NoError(t, err)
+	require.Equal(t, int64(49), res.Purged)
+	require.Equal(t, int64(1), p.planted(t, pool))
+	unblock()
+	require.Equal(t, driver.Acquired, claim("0:planted 25").Fact, "its retention had ended")
+	res, err = b.Purge(t.Context(), &driver.PurgeParams{})
+	require.NoError(t, err)
+	require.Zero(t, res.Purged, "it is claimed anew")
+	require.Equal(t, int64(1), p.planted(t, pool))
+}
+
+// The first step is not waited for, and each later one for a second's share.
+func TestAPurgeKeepsToItsRate(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pool := p.pool(t)
+	p.plantEnded(t, pool, 60)
+	began, steps := time.Now(), 0
+	res, err := p.backend(t, pool).Purge(t.Context(), &driver.PurgeParams{Rate: 100, Progress: func(int64) { steps++ }})
+	require.NoError(t, err)
+	require.Equal(t, int64(60), res.Purged)
+	require.GreaterOrEqual(t, time.Since(began), 500*time.Millisecond)
+	require.GreaterOrEqual(t, steps, 6, "of a tenth of a second's records")
+}
+
+func TestAPurgeRefusesWhatIsNotPossible(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pool := p.pool(t)
+	p.plantEnded(t, pool, 1)
+	for want, params := range map[string]driver.PurgeParams{
+		"batch of -1": {Batch: -1}, "rate of -1": {Rate: -1}, "unknown after -1ns": {UnknownAfter: -1},
+	} {
+		res, err := p.backend(t, pool).Purge(t.Context(), &params)
+		require.ErrorContains(t, err, want)
+		require.Zero(t, res.Purged)
+	}
+	require.Equal(t, int64(1), p.planted(t, pool))
 }
 
 func TestTheViewTellsWhatIsThere(t *testing.T) {

@@ -24,8 +24,6 @@ type statements struct {
 	redact   string
 	reset    string
 	list     string
-	purge    string
-	forget   string
 	flag     string
 	channel  string // of the notifications, an argument
 	listen   string
@@ -89,7 +87,7 @@ func (s *statements) qualify() {
 	r := strings.NewReplacer("::text", "::pg_catalog.text", "::bytea", "::pg_catalog.bytea", "::jsonb", "::pg_catalog.jsonb",
 		"::timestamptz", "::pg_catalog.timestamptz")
 	for _, text := range []*string{
-		&s.look, &s.claim, &s.take, &s.renew, &s.annotate, &s.complete, &s.release, &s.redact, &s.reset, &s.list, &s.purge, &s.forget, &s.flag,
+		&s.look, &s.claim, &s.take, &s.renew, &s.annotate, &s.complete, &s.release, &s.redact, &s.reset, &s.list, &s.flag,
 	} {
 		*text = r.Replace(*text)
 	}
@@ -278,23 +276,4 @@ func (s *statements) batchTexts(n *names) {
 		" AND (NOT $5::boolean OR t.expires_at IS NULL)" +
 		" AND (t.expires_at IS NULL OR t.expires_at > c.now) AND ($3::text IS NULL OR (" + state + ")::text = ANY ($3::text::text[]))" +
 		" ORDER BY t.key LIMIT $4::bigint"
-	// What cannot be read is not removed either (I12).
-	intact := "t.format = 1 AND pg_catalog.octet_length(t.owner) = 16 AND (t.fingerprint IS NULL OR pg_catalog.octet_length(t.fingerprint) = 32)" +
-		" AND pg_catalog.jsonb_typeof(t.providers) = 'array' AND pg_catalog.jsonb_typeof(t.refs) = 'array'"
-	// The rows are taken with FOR UPDATE, which looks at each as it is now: one that
-	// changed after it was found is judged again (I11, C23).
-	ended := "t.expires_at <= c.now AND " + intact + " AND (t.state = 2 AND NOT t.held OR t.state = 3 AND t.recorded_at IS NOT NULL" +
-		" AND CASE WHEN t.failed THEN t.code IS NOT NULL AND t.message IS NOT NULL ELSE t.body > 0 OR t.outcome IS NOT NULL END)"
-	// $1 batch
-	s.purge = "DELETE FROM " + n.table + " AS d USING (SELECT t.key FROM " + n.table + " t, " + now + " WHERE " + ended +
-		" ORDER BY t.expires_at LIMIT $1::bigint FOR UPDATE OF t SKIP LOCKED) x WHERE d.key = x.key RETURNING true"
-	// Unknown records, from key $1 on: $2 how many to look at, $3 for how long, in
-	// microseconds, their outcome must have been unknown. Answers the last key
-	// looked at, NULL at the end, and how many were removed.
-	old := "t.expires_at IS NULL AND " + intact + " AND (t.state = 1 AND t.lease_until > 'epoch'::timestamptz OR t.state = 2 AND t.held)" +
-		" AND GREATEST(t.changed_at, t.lease_until) < c.now - $3::bigint * interval '1 microsecond'"
-	s.forget = "WITH page AS (SELECT t.key FROM " + n.table + " t WHERE t.expires_at IS NULL AND t.key > $1::text ORDER BY t.key LIMIT $2::bigint)," +
-		" gone AS (DELETE FROM " + n.table + " AS d USING (SELECT t.key FROM " + n.table + " t, " + now +
-		" WHERE t.key IN (SELECT key FROM page) AND " + old + " FOR UPDATE OF t SKIP LOCKED) x WHERE d.key = x.key RETURNING true)" +
-		" SELECT (SELECT pg_catalog.max(key) FROM page), (SELECT pg_catalog.count(*) FROM gone)"
 }

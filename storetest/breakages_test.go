@@ -180,6 +180,9 @@ func retentionBreakages() []breakage {
 		{purgeUnknownIgnored, []string{"token/rises_over_purge", "purge/removes_old_unknown_records_if_asked"}},
 		{purgeGiant, []string{"purge/goes_in_bounded_steps"}},
 		{purgeInTwoSteps, []string{"purge/leaves_what_is_claimed_meanwhile", "purge/leaves_what_is_completed_meanwhile"}},
+		{purgeUnpaced, []string{"purge/keeps_to_its_rate"}},
+		{purgeUnchecked, []string{"purge/refuses_what_is_not_possible"}},
+		{purgeFromClaim, []string{"purge/changes_no_answer"}},
 		{purgeForgetsSum, []string{"purge/can_be_ended_and_goes_on"}},
 	}
 }

@@ -163,6 +163,9 @@ const (
 	purgeUnknownIgnored bug = "purge leaves unknown records although asked"
 	purgeGiant          bug = "purge is one step"
 	purgeInTwoSteps     bug = "purge removes what it saw a moment ago"
+	purgeUnpaced        bug = "purge ignores its rate"
+	purgeUnchecked      bug = "purge takes negative numbers for none"
+	purgeFromClaim      bug = "purge counts the retention from the claim"
 	purgeForgetsSum     bug = "an ended purge forgets its sum"
 )
 

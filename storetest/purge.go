@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/idem-go/idem/driver"
 )
@@ -15,6 +16,9 @@ func purgeRules() []rule {
 		{name: "purge/leaves_unknown_records_unless_asked", text: cite(i13Unknown, textPurgeUnknown), check: purgeUnknownUnasked},
 		{name: "purge/removes_old_unknown_records_if_asked", text: textPurgeUnknown, check: purgeUnknownAsked},
 		{name: "purge/goes_in_bounded_steps", text: cite(textPurge, textPurgeBatch, textPurgeSum), check: purgeSteps},
+		{name: "purge/keeps_to_its_rate", text: textPurgeRate, check: purgeRate},
+		{name: "purge/refuses_what_is_not_possible", text: textPurgeBounds, check: purgeBounds},
+		{name: "purge/changes_no_answer", text: cite(i13, textPurge), check: purgeChangesNoAnswer},
 		{name: "purge/can_be_ended_and_goes_on", text: cite(textPurge, textPurgeResult), check: purgeCancelled},
 		{name: "purge/leaves_what_is_claimed_meanwhile", text: cite(textPurge, i11), check: purgeAgainstClaims},
 		{name: "purge/leaves_what_is_completed_meanwhile", text: cite(textPurgeUnknown, i11), check: purgeAgainstCompletions},
@@ -140,6 +144,60 @@ func purgeSteps(t *trial) {
 	}
 	if again := t.purge(b, driver.PurgeParams{}); again != 0 {
 		t.Logf("a second purge found %d more records, of other runs", again)
+	}
+}
+
+// purgeRate: the last step need not be waited for, each before it must be.
+func purgeRate(t *trial) {
+	b := t.open()
+	t.purge(b, driver.PurgeParams{}) // what other rules left
+	t.plantEnded(b, 5)
+	began := time.Now()
+	n := t.purge(b, driver.PurgeParams{Batch: 1, Rate: 20})
+	if least, took := time.Second/20*time.Duration(n-1), time.Since(began); n < 5 || took < least-grain {
+		t.Errorf("purged %d in %v, want at least 5 and, at 20 a second, %v", n, took, least)
+	}
+}
+
+func purgeBounds(t *trial) {
+	b := t.open()
+	s := t.plantEnded(b, 1)[0]
+	was := s.picture()
+	for _, p := range []driver.PurgeParams{{Batch: -1}, {Rate: -1}, {UnknownAfter: -1}} {
+		if res, err := t.purger(b).Purge(t.ctx(), &p); err == nil || res != nil && res.Purged != 0 {
+			t.Errorf("Purge with batch %d, rate %d, unknown after %v: result %+v, error %v", p.Batch, p.Rate, p.UnknownAfter, res, err)
+		}
+	}
+	s.unchanged(was, "a Purge that was refused")
+}
+
+// purgeChangesNoAnswer is case C65 with a sweep before each look: an operation of
+// 30 seconds, a retention of 60, looked at 59, 61, 89 and 91 seconds after the
+// claim.
+func purgeChangesNoAnswer(t *trial) {
+	s := t.subject()
+	second := t.unit / 10
+	ref := s.acquire(keeping(60 * second))
+	t.pass(30 * second)
+	completing := time.Now()
+	s.completeFor(ref, success("done"), 60*second)
+	completed := time.Now()
+	now := 30
+	for _, at := range []int{59, 61, 89} {
+		t.pass(time.Duration(at-now) * second)
+		now = at
+		t.purge(s.b, driver.PurgeParams{})
+		res, err := s.b.Claim(s.ctx(), s.params())
+		t.within(completing, 60*second)
+		if err != nil || res.Fact != driver.Completed || string(res.Record.Outcome.Value) != "done" {
+			t.Fatalf("at %d s, after a purge: Claim: %s, want the outcome", at, found(res, err))
+		}
+	}
+	t.pass(max(2*second, 61*second-time.Since(completed)))
+	t.purge(s.b, driver.PurgeParams{})
+	s.gone("at 91 s, after a purge")
+	if rec := s.claimed(driver.Acquired, take(driver.TakeAbsent)).Record; rec.Attempt != 1 || rec.Token <= ref.Token {
+		t.Errorf("at 91 s, after a purge: attempt %d, token %d after %d; want a new record", rec.Attempt, rec.Token, ref.Token)
 	}
 }
 

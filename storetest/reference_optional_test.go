@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -200,7 +201,10 @@ func (r full) matches(key, prefix string) bool {
 
 func (r full) Purge(ctx context.Context, p *driver.PurgeParams) (*driver.PurgeResult, error) {
 	res := &driver.PurgeResult{}
-	batch := p.Batch
+	if r.bug != purgeUnchecked && (p.Batch < 0 || p.Rate < 0 || p.UnknownAfter < 0) {
+		return res, errors.New("not possible")
+	}
+	batch := max(0, p.Batch)
 	if batch == 0 {
 		batch = 100
 	}
@@ -213,13 +217,16 @@ func (r full) Purge(ctx context.Context, p *driver.PurgeParams) (*driver.PurgeRe
 		} else if err != nil {
 			return nil, err
 		}
-		n := r.purgeStep(batch, p.UnknownAfter)
+		n := r.purgeStep(batch, max(0, p.UnknownAfter))
 		if n == 0 {
 			return res, nil
 		}
 		res.Purged += n
 		if p.Progress != nil {
 			p.Progress(res.Purged)
+		}
+		if p.Rate > 0 && r.bug != purgeUnpaced {
+			time.Sleep(time.Duration(n) * time.Second / time.Duration(p.Rate))
 		}
 	}
 }
@@ -257,6 +264,9 @@ func (r full) purgeable(key string, unknownAfter time.Duration) bool {
 			return r.bug == purgeTakesUnknown
 		}
 		return age > unknownAfter && r.bug != purgeUnknownIgnored
+	}
+	if rec.done() && r.bug == purgeFromClaim {
+		return !time.Now().Before(rec.KeptUntil.Add(rec.ClaimedAt.Sub(rec.RecordedAt)))
 	}
 	return r.bug == purgeTakesReleased && rec.State == "released"
 }
