@@ -22,6 +22,10 @@ import (
 // The tests wait for servers and leases more than they compute: more of them than
 // processors may run side by side.
 func TestMain(m *testing.M) {
+	if schema := os.Getenv(childEnv); schema != "" {
+		fmt.Fprintln(os.Stderr, child(schema))
+		os.Exit(1)
+	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
@@ -79,9 +83,10 @@ func (p place) pool(tb testing.TB, changes ...change) *pgxpool.Pool {
 // schema's name, so that a test finds its own ones among all on the server.
 func (p place) poolAt(tb testing.TB, url string, changes ...change) *pgxpool.Pool {
 	tb.Helper()
-	named := func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = p.schema }
-	return poolOf(tb, url, append([]change{named, bounded}, changes...)...)
+	return poolOf(tb, url, append([]change{p.named, bounded}, changes...)...)
 }
+
+func (p place) named(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = p.schema }
 
 // patience bounds what a test waits for, so that one that fails frees what it
 // holds and says why. It is no measure of speed.
@@ -101,13 +106,7 @@ func unbounded(c *pgxpool.Config) {
 
 func poolOf(tb testing.TB, url string, changes ...change) *pgxpool.Pool {
 	tb.Helper()
-	cfg, err := pgxpool.ParseConfig(url)
-	require.NoError(tb, err)
-	cfg.MaxConns = 8
-	for _, c := range changes {
-		c(cfg)
-	}
-	pool, err := pgxpool.NewWithConfig(tb.Context(), cfg)
+	pool, err := openPool(tb.Context(), url, changes...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		closed := make(chan struct{})
@@ -122,6 +121,18 @@ func poolOf(tb testing.TB, url string, changes ...change) *pgxpool.Pool {
 		}
 	})
 	return pool
+}
+
+func openPool(ctx context.Context, url string, changes ...change) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = 8
+	for _, c := range changes {
+		c(cfg)
+	}
+	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
 // receive waits for what comes from ch.
@@ -155,9 +166,13 @@ func (p place) options() *pgstore.Options { return &pgstore.Options{Schema: p.sc
 
 func (p place) backend(tb testing.TB, db pgstore.DB) *pgstore.Backend {
 	tb.Helper()
-	b, err := pgstore.New(db, p.options())
+	b, err := newBackend(db, p)
 	require.NoError(tb, err)
 	return b
+}
+
+func newBackend(db pgstore.DB, p place) (*pgstore.Backend, error) {
+	return pgstore.New(db, p.options())
 }
 
 // exec runs SQL with the table's name in the place of {records}.
