@@ -324,6 +324,14 @@ func TestScriptsThatWereFlushedComeBack(t *testing.T) {
 		require.NoError(t, err)
 		st.made(t, before, after)
 	}
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Start(t.Context())) // with nothing
+	res, err := s.Execute(t.Context(), "k1", counted(&n))
+	require.NoError(t, err)
+	require.False(t, res.Replayed)
+	res, err = s.Execute(t.Context(), "k1", counted(&n))
+	require.NoError(t, err)
+	require.True(t, res.Replayed)
 }
 
 // leaseEnd is when the lease of a claim ends, by the server's clock.

@@ -19,6 +19,10 @@ func (quiet) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
+	if os.Getenv(crashEnv) != "" {
+		fmt.Fprintln(os.Stderr, crash())
+		os.Exit(1)
+	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "32"); err != nil { // tests of a server wait more than they compute
 		panic(err)

@@ -263,12 +263,21 @@ func TestATakeoverComesALeaseAfterTheLastRenewal(t *testing.T) {
 }
 
 // C65, with a second for a tenth of one: a retention of 60 s, an operation of
-// 30 s, looked at 59, 61, 89 and 91 s after the start.
+// 30 s, looked at 59, 61, 89 and 91 s after the start. On a machine that is too
+// slow to look in time, once more with longer seconds.
 func TestRetentionCountsFromCompletion(t *testing.T) {
 	t.Parallel()
-	rdb := shared(t)
-	b := open(t, rdb)
-	s, n := store(t, b, func(o *idem.Options) { o.Retention, o.RetryWindow = 6*time.Second, time.Second }), 0
+	b := open(t, shared(t))
+	for second := 100 * time.Millisecond; !retentionCounts(t, b, second); second *= 2 {
+		require.Less(t, second, 2*time.Second)
+	}
+}
+
+// retentionCounts reports false if this machine was too slow to tell.
+func retentionCounts(t *testing.T, b *redisstore.Backend, second time.Duration) bool {
+	t.Helper()
+	s, n := store(t, b, func(o *idem.Options) { o.Retention, o.RetryWindow = 60*second, second }), 0
+	key := second.String()
 	began := time.Now()
 	at := func(d time.Duration) {
 		t.Helper()
@@ -276,24 +285,31 @@ func TestRetentionCountsFromCompletion(t *testing.T) {
 		defer timer.Stop()
 		<-timer.C
 	}
-	_, err := s.Execute(t.Context(), "k", func(ctx context.Context) (idem.Result, error) {
-		at(3 * time.Second)
+	var ran time.Duration
+	_, err := s.Execute(t.Context(), key, func(ctx context.Context) (idem.Result, error) {
+		at(30 * second)
+		ran = time.Since(began)
 		return counted(&n)(ctx)
 	})
 	require.NoError(t, err)
 	completed := time.Since(began)
-	for _, d := range []time.Duration{5900 * time.Millisecond, 6100 * time.Millisecond, 8900 * time.Millisecond} {
-		at(d)
-		res, err := s.Execute(t.Context(), "k", counted(&n))
+	for _, d := range []time.Duration{59, 61, 89} {
+		at(d * second)
+		res, err := s.Execute(t.Context(), key, counted(&n))
 		require.NoError(t, err)
-		require.True(t, res.Replayed || time.Since(began) > 9*time.Second, "at %v", d)
+		if time.Since(began) > ran+60*second {
+			return false // it may have ended, counted from the completion
+		}
+		require.True(t, res.Replayed, "%d s after the start", d)
 	}
-	at(completed + 6100*time.Millisecond)
-	_, err = b.Inspect(t.Context(), driver.JoinKey("", "k"))
+	at(completed + 61*second)
+	_, err = b.Inspect(t.Context(), driver.JoinKey("", key))
 	require.ErrorIs(t, err, driver.ErrNotFound)
-	res, err := s.Execute(t.Context(), "k", counted(&n))
+	res, err := s.Execute(t.Context(), key, counted(&n))
 	require.NoError(t, err)
 	require.False(t, res.Replayed)
+	require.Equal(t, 2, n)
+	return true
 }
 
 // C31: an owner completes as its lease ends, while two others try to take over.
@@ -304,7 +320,8 @@ func TestATakeoverNeverOverwritesAFreshOutcome(t *testing.T) {
 	b := open(t, rdb)
 	other := open(t, rdb, prefixed(b))
 	completed, takenOver := 0, 0
-	for i := range 300 {
+	for i := 0; i < 300 || completed == 0 || takenOver == 0; i++ {
+		require.Less(t, i, 100_000, "one side always wins")
 		key := strconv.Itoa(i)
 		ref := acquire(t, b, key, lease(time.Millisecond))
 		var wg sync.WaitGroup
@@ -344,6 +361,4 @@ func TestATakeoverNeverOverwritesAFreshOutcome(t *testing.T) {
 		require.Equal(t, winners[0].Token, rec.Token)
 		require.Equal(t, driver.Claimed, rec.State)
 	}
-	require.Positive(t, completed)
-	require.Positive(t, takenOver)
 }
