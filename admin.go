@@ -26,19 +26,19 @@ type Resolution struct {
 // [ErrUnavailable] if the store did not answer within Options.StoreTimeout or
 // before ctx ended.
 func (s *Store) Inspect(ctx context.Context, key string) (*Record, error) {
-	c, err := s.begin(ctx, key, nil)
+	q, err := s.begin(ctx, key, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer s.running.leave()
+	defer s.end(q)
 	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout}
 	defer bound.end()
-	rec, err := s.b.Inspect(bound, c.stored)
+	rec, err := s.b.Inspect(bound, q.stored)
 	if err != nil {
-		return nil, s.adminError(ctx, c, "", err)
+		return nil, adminError(ctx, q.error, "", err)
 	}
 	own := *rec
-	own.Key = c.key
+	own.Key = q.key
 	return &own, nil
 }
 
@@ -54,40 +54,41 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 	if r.Recovery.verdict == verdictNone {
 		return invalidOption("Resolve: the Recovery is empty")
 	}
-	c, err := s.beginEdit(ctx, key, token)
+	q, err := s.beginEdit(ctx, key, token)
 	if err != nil {
 		return err
 	}
-	defer s.running.leave()
-	if err := s.check(ctx, c); err != nil {
+	defer s.end(q)
+	if err := s.check(ctx, q); err != nil {
 		return err
 	}
-	c.token = token
-	res, err := s.claim(ctx, c, s.now())
+	q.expect = token
+	res, err := s.claim(ctx, q, s.now())
 	if err != nil {
-		if c.applied {
-			s.abandon(ctx, c)
+		if q.applied {
+			s.abandon(ctx, q.newClaim())
 		}
-		return s.adminError(ctx, c, "", err)
+		return adminError(ctx, q.error, "", err)
 	}
 	rec := &res.Record
-	c.saw(rec.Attempt, rec.Token, rec.State)
+	q.saw(rec.Attempt, rec.Token, rec.State)
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
-		c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner, Token: rec.Token}
+		c := q.newClaim()
+		c.ref.Token = rec.Token
 		c.held = true
 		return s.resolve(ctx, c, r)
 	case driver.InProgress:
-		return c.inProgress(rec.ClaimAge, rec.LeaseLeft)
+		return q.inProgress(rec.ClaimAge, rec.LeaseLeft)
 	case driver.Completed:
-		if _, err := s.replay(c, rec); errors.Is(err, ErrCorrupt) {
+		if _, err := s.replay(q, rec); errors.Is(err, ErrCorrupt) {
 			return err
 		}
-		return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)
+		return adminError(ctx, q.error, "it is "+rec.State.String(), driver.ErrConflict)
 	case driver.Held, driver.Mismatch:
-		return s.adminError(ctx, c, "it is "+rec.State.String(), driver.ErrConflict)
+		return adminError(ctx, q.error, "it is "+rec.State.String(), driver.ErrConflict)
 	}
-	return c.unreadable(res.Fact)
+	return q.unreadable(res.Fact)
 }
 
 // resolve writes the verdict.
@@ -111,7 +112,7 @@ func (s *Store) resolve(ctx context.Context, c *Claim, r Resolution) error {
 		w.release = &driver.ReleaseParams{NotExecuted: true, Retention: c.opts.retention, Audit: audit}
 	}
 	if err := s.retry(ctx, c, w); err != nil {
-		return s.adminError(ctx, c, "the key is claimed, and in doubt again when the lease ends", err)
+		return adminError(ctx, c.error, "the key is claimed, and in doubt again when the lease ends", err)
 	}
 	s.observe(ctx, c, Event{Kind: EventResolved})
 	return unkept
@@ -140,27 +141,27 @@ func (s *Store) Reset(ctx context.Context, key string, token uint64, why string)
 func (s *Store) edit(ctx context.Context, key string, token uint64, why string, kind EventKind,
 	change func(driver.Editor, context.Context, string, *driver.EditParams) error,
 ) error {
-	c, err := s.beginEdit(ctx, key, token)
+	q, err := s.beginEdit(ctx, key, token)
 	if err != nil {
 		return err
 	}
-	defer s.running.leave()
+	defer s.end(q)
 	editor, ok := driver.As[driver.Editor](s.b)
 	if !ok {
-		return c.error(ErrInvalidOption, "the backend cannot edit records", errors.ErrUnsupported)
+		return q.error(ErrInvalidOption, "the backend cannot edit records", errors.ErrUnsupported)
 	}
 	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout}
 	defer bound.end()
-	p := &driver.EditParams{Token: token, Audit: driver.Audit{Why: clean(why)}, Retention: c.opts.retention}
-	if err := change(editor, bound, c.stored, p); err != nil {
-		return s.adminError(ctx, c, "", err)
+	p := &driver.EditParams{Token: token, Audit: driver.Audit{Why: clean(why)}, Retention: q.opts.retention}
+	if err := change(editor, bound, q.stored, p); err != nil {
+		return adminError(ctx, q.error, "", err)
 	}
-	s.observe(ctx, c, Event{Kind: kind, Token: token})
+	s.observeCall(ctx, q, Event{Kind: kind, Token: token})
 	return nil
 }
 
 // beginEdit is begin for a call that expects a token.
-func (s *Store) beginEdit(ctx context.Context, key string, token uint64) (*Claim, error) {
+func (s *Store) beginEdit(ctx context.Context, key string, token uint64) (*call, error) {
 	if token == 0 {
 		return nil, invalidOption("the token is 0; Inspect shows the record's")
 	}
@@ -182,15 +183,15 @@ func (s *Store) Check(ctx context.Context) error {
 	return newError(ErrUnavailable, "", "the backend could not be checked", withCause(ctx, err))
 }
 
-// adminError is the error of an operator's call.
-func (s *Store) adminError(ctx context.Context, c *Claim, detail string, err error) error {
+// adminError is the error of an operator's call; about builds it.
+func adminError(ctx context.Context, about func(reason error, detail string, cause error) *Error, detail string, err error) error {
 	if errors.Is(err, driver.ErrLeaseLost) { // of a claim made by Resolve
-		return c.error(ErrConflict, detail, mask(err))
+		return about(ErrConflict, detail, mask(err))
 	}
 	for _, reason := range [...]error{ErrConflict, ErrNotFound, ErrCorrupt, ErrInvalidKey} {
 		if errors.Is(err, reason) {
-			return c.error(reason, detail, mask(err))
+			return about(reason, detail, mask(err))
 		}
 	}
-	return c.error(ErrUnavailable, detail, withCause(ctx, err))
+	return about(ErrUnavailable, detail, withCause(ctx, err))
 }

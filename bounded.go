@@ -3,6 +3,7 @@ package idem
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,38 +16,40 @@ type bounded struct {
 	timeout  time.Duration
 	detached bool // goes on when the parent has ended
 
-	mu     sync.Mutex      // guards the fields below
-	inner  context.Context //nolint:containedctx // it is the context
-	cancel context.CancelFunc
+	mu    sync.Mutex               // held while inner is made
+	inner atomic.Pointer[timedOut] // nil until somebody asks
+}
+
+// timedOut is a context with its timer.
+type timedOut struct {
+	context.Context //nolint:containedctx // it is a context
+	cancel          context.CancelFunc
 }
 
 // real returns the context with the timer, made at the first call.
 func (b *bounded) real() context.Context {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.inner == nil {
+	inner := b.inner.Load()
+	if inner == nil {
 		parent := b.parent
 		if b.detached {
 			parent = context.WithoutCancel(parent)
 		}
-		b.inner, b.cancel = context.WithTimeout(parent, b.timeout)
+		inner = new(timedOut)
+		inner.Context, inner.cancel = context.WithTimeout(parent, b.timeout)
+		b.inner.Store(inner)
 	}
-	return b.inner
+	return inner.Context
 }
 
-// made returns the context with the timer, or nil if nobody has asked for it.
-func (b *bounded) made() context.Context {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.inner
-}
+// made reports whether somebody has asked for the context with the timer.
+func (b *bounded) made() bool { return b.inner.Load() != nil }
 
 // end releases the timer.
 func (b *bounded) end() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cancel != nil {
-		b.cancel()
+	if inner := b.inner.Load(); inner != nil {
+		inner.cancel()
 	}
 }
 
@@ -58,7 +61,7 @@ func (b *bounded) Done() <-chan struct{} { return b.real().Done() }
 
 // Err implements context.Context.
 func (b *bounded) Err() error {
-	switch inner := b.made(); {
+	switch inner := b.inner.Load(); {
 	case inner != nil:
 		return inner.Err()
 	case b.detached:
@@ -71,7 +74,7 @@ func (b *bounded) Err() error {
 // once that exists, so that package context finds it there and derives from it
 // without a goroutine.
 func (b *bounded) Value(key any) any {
-	if inner := b.made(); inner != nil {
+	if inner := b.inner.Load(); inner != nil {
 		return inner.Value(key)
 	}
 	return b.parent.Value(key)

@@ -18,17 +18,14 @@ type Claim struct {
 	// Result is the recorded outcome. Set when Claim returns ErrAlreadyDone.
 	Result Result
 
-	call  // what was asked for
-	lease // how long the answer may be trusted
+	request // what was asked for
+	lease   // how long the answer may be trusted
 
 	ref       driver.Ref
-	attempt   int    // of the claim, or of the record that was found
-	found     uint64 // token of the record that was found
 	takeover  bool
 	print     driver.Fingerprint // the record's
 	providers []driver.Provider  // the record's
 	state     atomic.Uint32      // the key's driver.State, as last seen
-	codec     string             // of the value to record, or recorded; "" is raw bytes
 	began     atomic.Bool        // the operation has begun, or the caller of Store.Claim may have
 	held      bool               // acquired; false beside ErrAlreadyDone and before
 	answered  bool               // the final write was made, or given up
@@ -36,6 +33,9 @@ type Claim struct {
 
 	under claimContext          // the operation's context
 	final driver.CompleteParams // of a success
+
+	storeTime, opTime atomic.Int64 // durations, for the observer
+	waited            time.Duration
 }
 
 // claimKey is the context key of the claim a call runs under.
@@ -225,10 +225,12 @@ func (c *Claim) leaseLost(cause error) error {
 
 // error builds an error about this claim.
 func (c *Claim) error(reason error, detail string, cause error) *Error {
-	e := newError(reason, c.store.label(c.key), detail, cause)
-	if e.Effect == EffectRan && !c.began.Load() {
-		e.Effect = EffectUnknown // a recovery ran, and not the operation
+	return c.errorIn(driver.State(c.state.Load()), c.began.Load(), reason, detail, cause) //nolint:gosec // a State was stored
+}
+
+// spent adds the time since started to what the observer is told, if it asks.
+func (c *Claim) spent(started time.Duration) {
+	if c.store.timed {
+		c.storeTime.Add(int64(c.store.now() - started))
 	}
-	e.Attempt, e.State = c.attempt, driver.State(c.state.Load()) //nolint:gosec // a State was stored
-	return e
 }

@@ -35,8 +35,8 @@ func (s *Store) encode(v any) (b []byte, err error) {
 
 // decode is the other direction. What was recorded as raw bytes (codec id "")
 // is offered to the codec.
-func (s *Store) decode(c *Claim, raw []byte, v any) error {
-	codecID := c.codec
+func (s *Store) decode(q *call, raw []byte, v any) error {
+	codecID := q.codec
 	own := s.opts.Codec.ID()
 	var cause error
 	detail := ""
@@ -45,7 +45,7 @@ func (s *Store) decode(c *Claim, raw []byte, v any) error {
 	} else if cause = s.tryDecode(raw, v); cause == nil {
 		return nil
 	}
-	return &DecodeError{Raw: raw, CodecID: codecID, detail: c.error(ErrNotDecoded, detail, cause)}
+	return &DecodeError{Raw: raw, CodecID: codecID, detail: q.error(ErrNotDecoded, detail, cause)}
 }
 
 // tryDecode calls the Store's codec; one that panics has not decoded.

@@ -140,13 +140,13 @@ func Do[T any](ctx context.Context, s *Store, key string, op func(context.Contex
 	if s == nil || op == nil {
 		return zero, invalidOption("Do: the Store or the operation is nil")
 	}
-	c, err := s.begin(ctx, key, opts)
+	q, err := s.begin(ctx, key, opts)
 	if err != nil {
 		return zero, err
 	}
-	defer s.running.leave()
+	defer s.end(q)
 	ran := false
-	res, err := s.execute(ctx, c, func(ctx context.Context, c *Claim) (Result, error) {
+	res, err := s.execute(ctx, q, func(ctx context.Context, c *Claim) (Result, error) {
 		v, err := op(ctx, c)
 		if err != nil {
 			return Result{}, err
@@ -165,7 +165,7 @@ func Do[T any](ctx context.Context, s *Store, key string, op func(context.Contex
 	case err != nil && (!res.Recovered || !errors.Is(err, ErrNotRecorded) && !errors.Is(err, ErrTooLarge)):
 		return zero, err
 	}
-	if failed := s.decode(c, res.Value, &value); failed != nil {
+	if failed := s.decode(q, res.Value, &value); failed != nil {
 		return zero, orBoth(failed, err)
 	}
 	return value, err

@@ -49,6 +49,7 @@ import (
 // lease is the watch over the lease of one claim.
 type lease struct {
 	claimed time.Duration // when the claim was sent; see Store.now
+	granted time.Duration // when the answer had come
 	trusted atomic.Int64  // the end of the trust window, as a time of Store.now
 
 	mu       sync.Mutex // guards the fields below; never held while the backend is called
@@ -96,8 +97,7 @@ func (c *Claim) keep(stop context.CancelCauseFunc) {
 	case c.opts.window > 0:
 		c.endAt = c.claimed + c.opts.window
 	}
-	now := c.store.now()
-	c.timer = time.AfterFunc(c.next()-now, c.tick)
+	c.timer = time.AfterFunc(c.next()-c.granted, c.tick)
 }
 
 // runs reports whether the claim's operation is running, or, for one from

@@ -79,7 +79,7 @@ func (m *meeting) shard(stored string) *meetingShard {
 
 // runner returns the claim that runs the key here and whose trust window is
 // open, or nil.
-func (m *meeting) runner(c *Claim) *Claim {
+func (m *meeting) runner(c *request) *Claim {
 	sh := m.shard(c.stored)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *meeting) runner(c *Claim) *Claim {
 
 // runner is meeting.runner; the caller holds the mutex. An entry answers only
 // within its trust window: after it, somebody else may hold the key.
-func (sh *meetingShard) runner(c *Claim) *Claim {
+func (sh *meetingShard) runner(c *request) *Claim {
 	r := sh.running[c.stored]
 	if r == nil || !r.trustedAt(c.store.now()) {
 		return nil
@@ -117,7 +117,7 @@ func (m *meeting) enter(c *Claim) *Claim {
 	sh := m.shard(c.stored)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if r := sh.runner(c); r != nil && r != c {
+	if r := sh.runner(&c.request); r != nil && r != c {
 		return r
 	}
 	sh.run(c)
@@ -150,7 +150,7 @@ func (m *meeting) leave(c *Claim, how left) {
 
 // join adds a waiter for c's key, or returns nil if there are too many. If
 // nobody has the turn, it gets it at once.
-func (m *meeting) join(c *Claim) *waiter {
+func (m *meeting) join(c *request) *waiter {
 	sh := m.shard(c.stored)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -172,7 +172,7 @@ func (m *meeting) join(c *Claim) *waiter {
 
 // quit removes a waiter. If it had the turn and nobody runs the key here, the
 // turn is passed on.
-func (m *meeting) quit(c *Claim, w *waiter) {
+func (m *meeting) quit(c *request, w *waiter) {
 	sh := m.shard(c.stored)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -192,7 +192,7 @@ func (m *meeting) quit(c *Claim, w *waiter) {
 
 // keepTurn reports whether w, which was answered "in progress", has the turn. It
 // takes it if nobody has.
-func (m *meeting) keepTurn(c *Claim, w *waiter) bool {
+func (m *meeting) keepTurn(c *request, w *waiter) bool {
 	sh := m.shard(c.stored)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

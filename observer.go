@@ -200,21 +200,25 @@ func logEvent(ctx context.Context, l *slog.Logger, level slog.Level, e Event, ha
 
 // observe completes an event about c and hands it to the observer.
 func (s *Store) observe(ctx context.Context, c *Claim, e Event) {
-	e.Namespace, e.Key = s.opts.Namespace, c.key
-	if e.Attempt == 0 {
-		e.Attempt = c.attempt
-	}
+	e.Namespace, e.Key, e.Attempt, e.Token = s.opts.Namespace, c.key, c.attempt, max(c.ref.Token, c.found)
+	e.StoreTime, e.OpTime, e.Waited = time.Duration(c.storeTime.Load()), time.Duration(c.opTime.Load()), c.waited
+	s.observer.Observe(ctx, e)
+}
+
+// observeCall is observe for a call that has no claim.
+func (s *Store) observeCall(ctx context.Context, q *call, e Event) {
+	e.Namespace, e.Key, e.Attempt = s.opts.Namespace, q.key, q.attempt
 	if e.Token == 0 {
-		e.Token = max(c.ref.Token, c.found)
+		e.Token = q.found
 	}
-	e.StoreTime, e.OpTime, e.Waited = time.Duration(c.storeTime.Load()), time.Duration(c.opTime.Load()), time.Duration(c.waited.Load())
+	e.StoreTime, e.Waited = q.storeTime, q.waited
 	s.observer.Observe(ctx, e)
 }
 
 // observeAnswer tells how a call was answered that does not run its operation.
-func (s *Store) observeAnswer(ctx context.Context, c *Claim, replay bool, err error) {
+func (s *Store) observeAnswer(ctx context.Context, q *call, replay bool, err error) {
 	if replay {
-		s.observe(ctx, c, Event{Kind: EventReplayed, Err: err})
+		s.observeCall(ctx, q, Event{Kind: EventReplayed, Err: err})
 		return
 	}
 	kind := EventUnavailable
@@ -228,5 +232,5 @@ func (s *Store) observeAnswer(ctx context.Context, c *Claim, replay bool, err er
 	case errors.Is(err, ErrCorrupt):
 		kind = EventCorrupt
 	}
-	s.observe(ctx, c, Event{Kind: kind, Err: err})
+	s.observeCall(ctx, q, Event{Kind: kind, Err: err})
 }

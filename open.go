@@ -12,20 +12,21 @@ import (
 // is unavailable. The claim it sees is real enough to use: ProviderKey works,
 // Token is 0, Takeover is true because nothing is known. Calls of this process
 // for the same key still meet.
-func (s *Store) runOpen(ctx context.Context, c *Claim, op operation) (Result, error) {
+func (s *Store) runOpen(ctx context.Context, q *call, op operation) (Result, error) {
+	c := q.newClaim()
 	c.attempt, c.takeover = 1, true
-	c.ref = driver.Ref{Key: c.stored, Owner: c.params.Owner}
 	if len(c.opts.prints) > 0 {
 		c.print = c.opts.prints[0]
 	}
 	c.claimed = s.now()
+	c.granted = c.claimed
 	c.trust(c.claimed)
 	if r := s.meeting.enter(c); r != nil { // somebody runs the key here by now
 		if !c.applied {
-			return s.execute(ctx, c, op)
+			return s.execute(ctx, q, op)
 		}
-		err := s.meets(c, r)
-		s.observeAnswer(ctx, c, false, err)
+		err := s.meets(q, r)
+		s.observeAnswer(ctx, q, false, err)
 		s.abandon(ctx, c) // and not claim again: its own claim may stand in the way
 		return Result{}, err
 	}

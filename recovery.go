@@ -102,7 +102,7 @@ func (s *Store) settleVerdict(ctx context.Context, c *Claim, v Recovery, failed 
 		if err := s.recordFailure(ctx, c, out, v.err); err != nil {
 			return Result{}, &bothErrors{err, v.err}
 		}
-		return Result{Recovered: true, Token: c.ref.Token}, &bothErrors{s.recordedError(c, &driver.Record{State: driver.Failed, Outcome: out, Attempt: c.attempt}), v.err}
+		return Result{Recovered: true, Token: c.ref.Token}, &bothErrors{s.recordedError(&driver.Record{Outcome: out}, c.error), v.err}
 	case failed == nil:
 		failed = errNoVerdict
 	}

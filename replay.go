@@ -9,15 +9,15 @@ import (
 
 // replay turns a recorded outcome into what the call returns. It is always a
 // replay; err tells of a recorded failure, or of a value that was not kept.
-func (s *Store) replay(c *Claim, rec *driver.Record) (replay bool, err error) {
+func (s *Store) replay(q *call, rec *driver.Record) (replay bool, err error) {
 	out := &rec.Outcome
 	if !rec.State.Completed() || out.Failed != (rec.State == driver.Failed) || rec.Format > driver.FormatVersion {
-		return false, c.error(ErrCorrupt, "it is said to be completed, and does not look so", nil)
+		return false, q.error(ErrCorrupt, "it is said to be completed, and does not look so", nil)
 	}
-	c.codec = out.Codec
-	c.Result = Result{Value: out.Value, Replayed: true, Recovered: out.Recovered, Token: rec.Token, RecordedAt: rec.RecordedAt}
+	q.codec = out.Codec
+	q.result = Result{Value: out.Value, Replayed: true, Recovered: out.Recovered, Token: rec.Token, RecordedAt: rec.RecordedAt}
 	if out.Failed {
-		return true, s.recordedError(c, rec)
+		return true, s.recordedError(rec, q.error)
 	}
 	var reason error
 	switch out.Body {
@@ -30,20 +30,20 @@ func (s *Store) replay(c *Claim, rec *driver.Record) (replay bool, err error) {
 	case driver.BodyRedacted:
 		reason = ErrRedacted
 	default:
-		return false, c.error(ErrCorrupt, fmt.Sprintf("its body is of the unknown kind %d", out.Body), nil)
+		return false, q.error(ErrCorrupt, fmt.Sprintf("its body is of the unknown kind %d", out.Body), nil)
 	}
-	e := c.error(reason, "it was recorded without its value", nil)
+	e := q.error(reason, "it was recorded without its value", nil)
 	e.Effect = EffectEarlier
 	return true, e
 }
 
 // recordedError is the replay of a failure.
-func (s *Store) recordedError(c *Claim, rec *driver.Record) *RecordedError {
+func (s *Store) recordedError(rec *driver.Record, about func(reason error, detail string, cause error) *Error) *RecordedError {
 	out := &rec.Outcome
 	detail := out.Code
 	if out.Message != "" {
 		detail += ": " + strings.TrimSpace(out.Message)
 	}
-	e := c.error(ErrRecordedFailure, detail, nil)
+	e := about(ErrRecordedFailure, detail, nil)
 	return &RecordedError{Code: out.Code, Message: out.Message, RecordedAt: rec.RecordedAt, detail: e, revived: s.opts.Errors[out.Code]}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,7 +22,9 @@ type Store struct {
 	meeting  *meeting
 	running  *tracker
 	closing  chan struct{}
-	checked  *atomic.Bool // the backend has nothing to refuse, or was asked
+	checked  *atomic.Bool  // the backend has nothing to refuse, or was asked
+	reuser   driver.Reuser // the backend, if it answers into the Store's memory
+	calls    *sync.Pool    // of *call; for reuser
 	observer Observer
 	timed    bool // the observer wants durations
 }
@@ -39,6 +42,7 @@ func New(b driver.Backend, opts *Options) (*Store, error) {
 	s := &Store{
 		b: b, opts: o, start: time.Now(), checked: new(atomic.Bool),
 		meeting: newMeeting(), running: newTracker(), closing: make(chan struct{}),
+		reuser: reuser(b), calls: &sync.Pool{New: func() any { return new(call) }},
 	}
 	_, ok := driver.As[driver.Checker](b)
 	s.checked.Store(!ok)
@@ -61,9 +65,18 @@ func (s *Store) Backend() driver.Backend { return s.b }
 // run in.
 func (s *Store) WithBackend(b driver.Backend) *Store {
 	bound := *s
-	bound.b, bound.opts.FailOpen = b, false
+	bound.b, bound.reuser, bound.opts.FailOpen = b, reuser(b), false
 	bound.call.store = &bound
 	return &bound
+}
+
+// reuser returns b if it answers claims into memory of the Store's. One that has
+// the methods of a backend inside it is not meant: its own Claim must be called.
+func reuser(b driver.Backend) driver.Reuser {
+	if r, ok := b.(driver.Reuser); ok && r.Self() == b {
+		return r
+	}
+	return nil
 }
 
 // Execute runs op once for key: the first call runs it and records its outcome,
@@ -82,12 +95,12 @@ func (s *Store) Execute(ctx context.Context, key string, op Op, opts ...ExecuteO
 	if op == nil {
 		return Result{}, invalidOption("Execute: the operation is nil")
 	}
-	c, err := s.begin(ctx, key, opts)
+	q, err := s.begin(ctx, key, opts)
 	if err != nil {
 		return Result{}, err
 	}
-	defer s.running.leave()
-	return s.execute(ctx, c, func(ctx context.Context, _ *Claim) (Result, error) { return op(ctx) })
+	defer s.end(q)
+	return s.execute(ctx, q, func(ctx context.Context, _ *Claim) (Result, error) { return op(ctx) })
 }
 
 // operation is what Execute and Do run.
@@ -95,19 +108,19 @@ type operation func(ctx context.Context, c *Claim) (Result, error)
 
 // execute is Execute, once the call is validated, for an operation that gets its
 // claim handed.
-func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result, err error) {
-	if c.opts.report != nil {
-		defer func() { *c.opts.report = res }()
+func (s *Store) execute(ctx context.Context, q *call, op operation) (res Result, err error) {
+	if report := q.opts.report; report != nil {
+		defer func() { *report = res }()
 	}
-	c.managed = true
-	replay, err := s.acquire(ctx, c)
+	q.managed = true
+	replay, err := s.acquire(ctx, q)
 	switch {
 	case replay:
-		return c.Result, err
+		return q.result, err
 	case err == nil:
-		res, err = s.run(ctx, c, op)
-	case s.failsOpen(ctx, c, err):
-		res, err = s.runOpen(ctx, c, op)
+		res, err = s.run(ctx, q.claim, op)
+	case s.failsOpen(ctx, q, err):
+		res, err = s.runOpen(ctx, q, op)
 	}
 	if _, nested := ClaimFrom(ctx); nested {
 		err = consume(err)
@@ -126,28 +139,39 @@ func (s *Store) execute(ctx context.Context, c *Claim, op operation) (res Result
 //
 // ctx ends waiting and claiming.
 func (s *Store) Claim(ctx context.Context, key string, lease time.Duration, opts ...ExecuteOption) (*Claim, error) {
-	c, err := s.begin(ctx, key, append(slices.Clip(opts), claimLease(lease)))
+	q, err := s.begin(ctx, key, append(slices.Clip(opts), claimLease(lease)))
 	if err != nil {
 		return nil, err
 	}
-	defer s.running.leave()
-	replay, err := s.acquire(ctx, c)
-	if err == nil && !replay {
-		c.keep(nil)
-		if c.takeover {
-			s.observe(ctx, c, Event{Kind: EventTakeover})
-		}
-		if c.takeover && c.opts.recover != nil {
-			replay, err = s.recoverClaim(ctx, c)
-		}
-		c.began.Store(true)
-	}
+	defer s.end(q)
+	replay, err := s.acquire(ctx, q)
 	switch {
 	case err != nil:
 		return nil, err
 	case replay:
+		c := q.newClaim()
+		c.Result = q.result
 		return c, c.error(ErrAlreadyDone, "", nil)
 	}
+	return s.hold(ctx, q.claim)
+}
+
+// hold hands a claim that the backend granted to the caller of Claim, unless a
+// recovery has settled it.
+func (s *Store) hold(ctx context.Context, c *Claim) (*Claim, error) {
+	c.keep(nil)
+	if c.takeover {
+		s.observe(ctx, c, Event{Kind: EventTakeover})
+	}
+	if c.takeover && c.opts.recover != nil {
+		switch done, err := s.recoverClaim(ctx, c); {
+		case err != nil:
+			return nil, err
+		case done:
+			return c, c.error(ErrAlreadyDone, "", nil)
+		}
+	}
+	c.began.Store(true)
 	return c, nil
 }
 
@@ -238,7 +262,7 @@ func (s *Store) now() time.Duration { return time.Since(s.start) }
 
 // check asks a backend that can for reasons to refuse it, once, before the
 // first claim.
-func (s *Store) check(ctx context.Context, c *Claim) error {
+func (s *Store) check(ctx context.Context, q *call) error {
 	if s.checked.Load() {
 		return nil
 	}
@@ -251,9 +275,9 @@ func (s *Store) check(ctx context.Context, c *Claim) error {
 		s.checked.Store(true)
 		return nil
 	case errors.As(err, &finding):
-		return c.error(ErrInvalidOption, "the backend's server is refused", mask(err))
+		return q.error(ErrInvalidOption, "the backend's server is refused", mask(err))
 	}
-	return c.error(ErrUnavailable, "the backend could not be checked", withCause(ctx, err))
+	return q.error(ErrUnavailable, "the backend could not be checked", withCause(ctx, err))
 }
 
 func (s *Store) checkBackend(ctx context.Context) error {

@@ -18,15 +18,20 @@ const (
 // wait waits for the key to be settled, then looks or claims, for at most the
 // call's own bound. It returns what [Store.ask] returns once the key is not in
 // progress any more, or the error "in progress" when the bound has passed.
-func (s *Store) wait(ctx context.Context, c *Claim, busy error) (bool, error) {
-	w := s.meeting.join(c)
+func (s *Store) wait(ctx context.Context, q *call, busy error) (bool, error) {
+	w := s.meeting.join(&q.request)
 	if w == nil {
 		return false, busy
 	}
-	defer s.meeting.quit(c, w)
+	defer s.meeting.quit(&q.request, w)
 	began := s.now()
-	defer func() { c.waited.Store(int64(s.now() - began)) }()
-	limit, cancel := context.WithTimeoutCause(ctx, c.opts.wait, errWaited)
+	defer func() {
+		q.waited = s.now() - began
+		if q.claim != nil {
+			q.claim.waited = q.waited
+		}
+	}()
+	limit, cancel := context.WithTimeoutCause(ctx, q.opts.wait, errWaited)
 	defer cancel()
 	poll := poller{every: pollFirst}
 	defer poll.stop()
@@ -37,17 +42,17 @@ func (s *Store) wait(ctx context.Context, c *Claim, busy error) (bool, error) {
 			return false, stopWaiting(ctx, err, busy)
 		case sig == signalRefused:
 			return false, busy
-		case sig == signalTurn && s.meeting.runner(c) != nil:
+		case sig == signalTurn && s.meeting.runner(&q.request) != nil:
 			continue // a call that did not wait claimed it here; its end wakes us
 		}
-		replay, err := s.ask(ctx, c) // not cut short by the bound: it may claim
+		replay, err := s.ask(ctx, q) // not cut short by the bound: it may claim
 		var progress *InProgressError
 		if !errors.As(err, &progress) {
 			return replay, err
 		}
 		busy = err
-		if s.meeting.keepTurn(c, w) {
-			poll.plan(limit, c, progress)
+		if s.meeting.keepTurn(&q.request, w) {
+			poll.plan(limit, &q.request, progress)
 		}
 	}
 }
@@ -103,7 +108,7 @@ type poller struct {
 
 // plan sets the next poll: sooner at first, never later than the lease's end.
 // It also asks the backend for hints.
-func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
+func (p *poller) plan(ctx context.Context, r *request, busy *InProgressError) {
 	p.stopTimer()
 	next := p.every
 	if left := busy.LeaseLeft; left > 0 && left < next {
@@ -115,19 +120,19 @@ func (p *poller) plan(ctx context.Context, c *Claim, busy *InProgressError) {
 		p.rest = false
 		return
 	}
-	p.watch(ctx, c)
+	p.watch(ctx, r)
 }
 
 // watch asks the backend for hints. One that fails, or does not answer within
 // StoreTimeout, is not asked again: polling goes on without it.
-func (p *poller) watch(ctx context.Context, c *Claim) {
-	watcher, ok := driver.As[driver.Watcher](c.store.b)
+func (p *poller) watch(ctx context.Context, r *request) {
+	watcher, ok := driver.As[driver.Watcher](r.store.b)
 	if !ok || p.never {
 		return
 	}
 	ctx, p.cancel = context.WithCancel(ctx)
-	bound := time.AfterFunc(c.store.opts.StoreTimeout, p.cancel)
-	hint, err := watcher.Watch(ctx, c.stored)
+	bound := time.AfterFunc(r.store.opts.StoreTimeout, p.cancel)
+	hint, err := watcher.Watch(ctx, r.stored)
 	if !bound.Stop() || err != nil {
 		p.never = true
 		p.stopHints()

@@ -5,6 +5,27 @@ import (
 	"time"
 )
 
+// Reuser answers claims into memory of the caller's, who uses it again for other
+// claims: for backends that answer from memory, where allocating the answer
+// costs more than finding it. Fallback: [Backend].Claim.
+//
+// It is no business of wrappers: [As] does not look for it, and whoever wraps a
+// backend sees each claim in its own Claim.
+type Reuser interface {
+	// ClaimInto is Claim, with the answer in *into, all of which it writes. What
+	// into.Record points to is new, as in a result of Claim, and the caller may
+	// keep it. With an error *into is worth nothing. When ClaimInto has returned,
+	// nothing may refer to ctx, p or into any more, except what waits for the
+	// end of ctx.
+	ClaimInto(ctx context.Context, p *ClaimParams, into *ClaimResult) error
+
+	// Self returns the backend that ClaimInto claims from. A type that embeds a
+	// backend has its ClaimInto, but not its identity: ClaimInto is used only of
+	// a backend that Self returns, so that a Claim which the embedding type
+	// declares is not passed by.
+	Self() Backend
+}
+
 // Retainer tells a backend's own retention. Fallback: 7 days.
 type Retainer interface {
 	DefaultRetention() time.Duration

@@ -17,25 +17,36 @@ const insertLooks = 2
 // Claim implements [driver.Backend]. It ignores LockWait: no transaction holds a
 // record here.
 func (b *Backend) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.ClaimResult, error) {
-	if err := ended(ctx); err != nil {
+	res := new(driver.ClaimResult)
+	if err := b.ClaimInto(ctx, p, res); err != nil {
 		return nil, err
 	}
-	if err := checkClaim(p); err != nil {
-		return nil, err
-	}
-	res, err := b.claim(p)
-	if errors.Is(err, driver.ErrUnavailable) && b.makeRoom() {
-		res, err = b.claim(p) // as if it were the first time (I11)
-	}
-	if err != nil {
-		return nil, err
-	}
-	detach(&res.Record)
 	return res, nil
 }
 
+// ClaimInto implements [driver.Reuser].
+func (b *Backend) ClaimInto(ctx context.Context, p *driver.ClaimParams, into *driver.ClaimResult) error {
+	if err := ended(ctx); err != nil {
+		return err
+	}
+	if err := checkClaim(p); err != nil {
+		return err
+	}
+	err := b.claim(p, into)
+	if err != nil && errors.Is(err, driver.ErrUnavailable) && b.makeRoom() {
+		err = b.claim(p, into) // as if it were the first time (I11)
+	}
+	if err == nil {
+		detach(&into.Record)
+	}
+	return err
+}
+
+// Self implements [driver.Reuser].
+func (b *Backend) Self() driver.Backend { return b }
+
 // claim is the atomic step.
-func (b *Backend) claim(p *driver.ClaimParams) (*driver.ClaimResult, error) {
+func (b *Backend) claim(p *driver.ClaimParams, into *driver.ClaimResult) error {
 	sh := b.shard(p.Key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -43,13 +54,14 @@ func (b *Backend) claim(p *driver.ClaimParams) (*driver.ClaimResult, error) {
 	a := attempt{b: b, sh: sh, p: p, now: now, r: sh.find(p.Key, now)}
 	fact, err := a.decide()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	res := &driver.ClaimResult{Fact: fact, Record: a.r.snapshot(now)}
+	into.Fact = fact
+	a.r.show(&into.Record, now)
 	if fact == driver.Mismatch {
-		res.Record.Outcome = driver.Outcome{} // it answers another request
+		into.Record.Outcome = driver.Outcome{} // it answers another request
 	}
-	return res, nil
+	return nil
 }
 
 // attempt is one Claim under way, with the mutex of its shard held.

@@ -17,7 +17,7 @@ func harness() storetest.Harness {
 		New:  func(testing.TB) driver.Backend { return memstore.New(nil) },
 		Wrap: synctest.Test,
 		Capabilities: storetest.Capabilities{
-			Editor: true, Lister: true, Purger: true, Retainer: true, Watcher: true, InProcess: true,
+			Editor: true, Lister: true, Purger: true, Retainer: true, Reuser: true, Watcher: true, InProcess: true,
 		},
 	}
 }

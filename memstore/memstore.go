@@ -13,6 +13,7 @@ import (
 
 var (
 	_ driver.Backend  = (*Backend)(nil)
+	_ driver.Reuser   = (*Backend)(nil)
 	_ driver.Retainer = (*Backend)(nil)
 	_ driver.Watcher  = (*Backend)(nil)
 	_ driver.Editor   = (*Backend)(nil)

@@ -154,10 +154,17 @@ func textCost(f *driver.Fingerprint, a *driver.Audit, o *driver.Outcome, refs []
 	return n
 }
 
-// snapshot is the only place where a stored record becomes one for callers. It
-// shares nothing with the stored one but the outcome's value: see detach.
+// snapshot is the record for callers, in memory of its own.
 func (r *record) snapshot(now time.Time) driver.Record {
-	rec := driver.Record{
+	var rec driver.Record
+	r.show(&rec, now)
+	return rec
+}
+
+// show is the only place where a stored record becomes one for callers. It
+// shares nothing with the stored one but the outcome's value: see detach.
+func (r *record) show(rec *driver.Record, now time.Time) {
+	*rec = driver.Record{
 		Key: r.key, State: r.state(now), Held: r.held, Doubt: r.doubt,
 		Owner: r.owner, Token: r.token, Attempt: r.attempt, Fingerprint: r.fingerprint,
 		Refs: slices.Clone(r.refs), Outcome: r.outcome, Audit: r.audit,
@@ -176,7 +183,6 @@ func (r *record) snapshot(now time.Time) driver.Record {
 		rec.RetentionLeft = r.expiresAt.Sub(now)
 	case driver.Unknown: // neither a lease nor a retention runs
 	}
-	return rec
 }
 
 // detach gives rec a value of its own. It needs no mutex: see record.outcome. A

@@ -217,6 +217,10 @@ func optionalBreakages() []breakage {
 		{listPrefixIsPattern, []string{"list/prefix_is_taken_literally"}},
 		{watchSilent, []string{"watch/hints_after_completion_and_release", "watch/hints_reach_the_other_handle"}},
 		{watchesNeverEnd, []string{"watch/ends_with_its_context"}},
+		{selfIsAnother, []string{"reuser/self_is_the_backend"}},
+		{answerMixed, []string{"reuser/all_of_the_answer_is_written"}},
+		{answerKept, []string{"reuser/nothing_of_the_callers_is_kept"}},
+		{answerShared, []string{"reuser/nothing_of_the_callers_is_kept"}},
 		{retainerZero, []string{"optional/retainer_tells_a_retention"}},
 		{checkerMute, []string{"optional/checker_tells_findings"}},
 	}

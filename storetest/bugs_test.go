@@ -199,6 +199,10 @@ const (
 	listPrefixIsPattern  bug = "list takes the prefix for a pattern"
 	watchSilent          bug = "watch gives no hints"
 	watchesNeverEnd      bug = "watches do not end with their context"
+	selfIsAnother        bug = "the reuser is another backend"
+	answerMixed          bug = "an answer keeps references of the one before"
+	answerKept           bug = "the memory of an answer is written to later"
+	answerShared         bug = "two answers share the memory of their references"
 	retainerZero         bug = "the default retention is zero"
 	checkerMute          bug = "a finding without a remedy"
 )

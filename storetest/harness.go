@@ -72,15 +72,18 @@ type Harness struct {
 }
 
 // Capabilities declares what a backend promises beyond the six methods. A rule
-// compares it with what [driver.As] finds, in both directions: an interface that
-// is implemented but not declared would go unchecked.
+// compares it with what [driver.As], or for Reuser the Store, finds, in both
+// directions: an interface that is implemented but not declared would go
+// unchecked.
 type Capabilities struct {
 	Checker  bool
 	Editor   bool
 	Lister   bool
 	Purger   bool
 	Retainer bool
-	Watcher  bool
+	// Reuser has every rule run a second time, over ClaimInto.
+	Reuser  bool
+	Watcher bool
 	// InProcess says that the data lives in the handle, so that no second handle
 	// on it can exist. Rules for two handles then use one twice.
 	InProcess bool
@@ -143,6 +146,13 @@ func Run(t *testing.T, h Harness) {
 		t.Fatal("storetest: Harness.New is required")
 	}
 	h.suite().each(t, rules(), report)
+	if h.Capabilities.Reuser {
+		t.Run("claims_into_memory_of_the_caller", func(t *testing.T) {
+			s := h.suite()
+			s.into = true
+			s.each(t, rules(), report)
+		})
+	}
 }
 
 func (h *Harness) suite() *suite {
@@ -157,7 +167,7 @@ func rules() []rule {
 	for _, group := range [][]rule{
 		claimRules(), matrixRules(), ownerRules(), fencingRules(), renewRules(), annotateRules(),
 		outcomeRules(), releaseRules(), flagRules(), providerRules(), retentionRules(), tokenRules(),
-		editRules(), resetRules(), listRules(), purgeRules(), watchRules(), optionalRules(),
+		editRules(), resetRules(), listRules(), purgeRules(), watchRules(), optionalRules(), reuserRules(),
 		keyRules(), valueRules(), contextRules(), errorRules(), concurrencyRules(), raceRules(), corruptRules(), walkRules(),
 	} {
 		all = append(all, group...)
@@ -179,6 +189,7 @@ const (
 	needLister
 	needPurger
 	needRetainer
+	needReuser
 	needWatcher
 	needGarbage
 )
@@ -201,6 +212,7 @@ func (h *Harness) lacks(n need) string {
 		{needLister, c.Lister, "Capabilities.Lister: operators and recovery passes cannot list records"},
 		{needPurger, c.Purger, "Capabilities.Purger: the server expires by itself"},
 		{needRetainer, c.Retainer, "Capabilities.Retainer: the Store assumes a retention of 7 days"},
+		{needReuser, c.Reuser, "Capabilities.Reuser: each claim is answered in new memory"},
 		{needWatcher, c.Watcher, "Capabilities.Watcher: those who wait poll"},
 	} {
 		if n&x.need != 0 && !x.have {

@@ -13,7 +13,7 @@ import (
 
 // everything is what a reference can do.
 func everything() storetest.Capabilities {
-	return storetest.Capabilities{Checker: true, Editor: true, Lister: true, Purger: true, Retainer: true, Watcher: true}
+	return storetest.Capabilities{Checker: true, Editor: true, Lister: true, Purger: true, Retainer: true, Reuser: true, Watcher: true}
 }
 
 // harness is that of a reference with the bug, in bubbles.

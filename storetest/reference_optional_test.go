@@ -16,6 +16,36 @@ type full struct{ *reference }
 
 func (r full) Unwrap() driver.Backend { return r.reference }
 
+func (r full) Self() driver.Backend {
+	if r.bug == selfIsAnother {
+		return r.reference
+	}
+	return r
+}
+
+func (r full) ClaimInto(ctx context.Context, p *driver.ClaimParams, into *driver.ClaimResult) error {
+	res, err := r.Claim(ctx, p)
+	if err != nil {
+		return err
+	}
+	r.data.mu.Lock()
+	defer r.data.mu.Unlock()
+	switch last := &r.data.answer; {
+	case r.bug == answerMixed && len(res.Record.Refs) == 0:
+		res.Record.Refs = into.Record.Refs
+	case r.bug == answerKept:
+		if *last != nil {
+			(*last).Record.Attempt++
+		}
+		*last = into
+	case r.bug == answerShared && len(into.Record.Refs) == len(res.Record.Refs):
+		copy(into.Record.Refs, res.Record.Refs)
+		res.Record.Refs = into.Record.Refs
+	}
+	*into = *res
+	return nil
+}
+
 func (r full) DefaultRetention() time.Duration {
 	if r.bug == retainerZero {
 		return 0

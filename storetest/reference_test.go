@@ -29,6 +29,7 @@ type data struct {
 	kept    map[string][]byte         // of the bug that retains parameters
 	shared  map[string]*driver.Record // of the bug that shares snapshots
 	values  map[string][]byte         // of the bugs that share what claims find
+	answer  *driver.ClaimResult       // of the bug that keeps the caller's memory
 }
 
 func newReference(b bug) *reference {

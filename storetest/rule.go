@@ -36,6 +36,7 @@ type suite struct {
 	lacks   func(need) string
 	h       *Harness
 	ch      *CacheHarness
+	into    bool // claims are made by ClaimInto
 }
 
 func (s *suite) defaults() {

@@ -79,7 +79,7 @@ func (t *trial) pair() (a, b driver.Backend) {
 
 // on returns the subject for a user's key, in the trial's namespace.
 func (t *trial) on(b driver.Backend, key string) *subject {
-	return &subject{trial: t, b: &traced{b, &t.trace}, raw: b, key: driver.JoinKey(t.space, key)}
+	return &subject{trial: t, b: &traced{t.claims(b), &t.trace}, raw: b, key: driver.JoinKey(t.space, key)}
 }
 
 // subject returns a key that has no record, on a fresh handle.

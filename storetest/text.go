@@ -127,6 +127,10 @@ const (
 	textWatch        = "Watch returns a channel that receives, or is closed, after the key may have been settled."
 	textWatchEnds    = "The watch ends with ctx, which the caller must end."
 	textRetainer     = "Retainer tells a backend's own retention."
+	reuserInto       = "ClaimInto is Claim, with the answer in *into, all of which it writes."
+	reuserNew        = "What into.Record points to is new, as in a result of Claim, and the caller may keep it."
+	reuserKeeps      = "When ClaimInto has returned, nothing may refer to ctx, p or into any more"
+	reuserSelf       = "Self returns the backend that ClaimInto claims from."
 	textChecker      = "It returns its findings joined (each a [*Finding]), nil if there are none, or any other error if it could not look."
 )
 

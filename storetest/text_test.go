@@ -108,7 +108,7 @@ func TestRulesAreSkippedOnlyForWhatIsNotDeclared(t *testing.T) {
 	t.Parallel()
 	optional := []string{
 		"redact/*", "reset/*", "edit/*", "list/*", "purge/*", "watch/*", "race/*", "concurrency/*", "concurrency/*/*", "corrupt/*",
-		"optional/*", "context/wait_*", "token/*", "fencing/after_reset", "release/more_careful_repetition_after_reset_is_refused", "fencing/on_the_other_handle",
+		"optional/*", "reuser/*", "context/wait_*", "token/*", "fencing/after_reset", "release/more_careful_repetition_after_reset_is_refused", "fencing/on_the_other_handle",
 	}
 	bare := storetest.Harness{New: harness(none).New, Wrap: harness(none).Wrap, Rounds: 3}
 	v := &verdicts{failed: map[string]string{}}

@@ -108,6 +108,7 @@ func interfacesAreDeclared(t *trial) {
 	_, editor := driver.As[driver.Editor](b)
 	_, lister := driver.As[driver.Lister](b)
 	_, purger := driver.As[driver.Purger](b)
+	_, reuser := b.(driver.Reuser)
 	_, retainer := driver.As[driver.Retainer](b)
 	_, watcher := driver.As[driver.Watcher](b)
 	for _, x := range []struct {
@@ -119,10 +120,11 @@ func interfacesAreDeclared(t *trial) {
 		{"Lister", c.Lister, lister},
 		{"Purger", c.Purger, purger},
 		{"Retainer", c.Retainer, retainer},
+		{"Reuser", c.Reuser, reuser},
 		{"Watcher", c.Watcher, watcher},
 	} {
 		if x.declared && !x.have {
-			t.Errorf("Capabilities.%s is declared, but driver.As does not find it", x.name)
+			t.Errorf("Capabilities.%s is declared, but the backend does not implement it", x.name)
 		}
 		if !x.declared && x.have {
 			t.Errorf("the backend implements driver.%s, but Capabilities.%s is not declared: it would go unchecked", x.name, x.name)

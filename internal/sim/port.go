@@ -15,6 +15,7 @@ var (
 	_ driver.Watcher = (*port)(nil)
 	_ driver.Editor  = (*port)(nil)
 	_ driver.Checker = (*checkedPort)(nil)
+	_ driver.Reuser  = (*reusedPort)(nil)
 )
 
 // port is the backend as one process reaches it: every call parks.
@@ -25,6 +26,19 @@ type port struct {
 
 // checkedPort has a Checker too.
 type checkedPort struct{ port }
+
+// reusedPort answers claims into the Store's memory, which uses it again.
+type reusedPort struct{ port }
+
+func (b *reusedPort) ClaimInto(ctx context.Context, p *driver.ClaimParams, into *driver.ClaimResult) error {
+	res, err := b.Claim(ctx, p)
+	if err == nil {
+		*into = *res
+	}
+	return err
+}
+
+func (b *reusedPort) Self() driver.Backend { return b }
 
 // errDead is what a dead process's engine gets, so that its goroutines end: it is
 // a sentinel that nothing is tried again after.

@@ -169,8 +169,11 @@ func (w *world) startProcess(sp storePlan) *proc {
 	opts := sp.opts
 	opts.Observer = observer{w, p}
 	var b driver.Backend = &port{w, p}
-	if sp.checks {
+	switch {
+	case sp.checks:
 		b = &checkedPort{port{w, p}}
+	case p.n%2 == 1:
+		b = &reusedPort{port{w, p}}
 	}
 	store, err := idem.New(b, &opts)
 	if err != nil {
