@@ -30,30 +30,32 @@ type bench struct {
 	store   *idem.Store
 	runs    atomic.Int64 // of the operation, whatever its key
 
-	// Faults of the two tiers from now on; nil is none.
-	fastFault, archiveFault faultstore.Hook
+	fastFault, archiveFault faults
 }
 
-// newBench needs no server. Faults may be set while no call is running.
+// faults of a tier from now on; nil is none. They may be set while calls run.
+type faults struct {
+	hook atomic.Pointer[faultstore.Hook]
+}
+
+func (f *faults) set(h faultstore.Hook) { f.hook.Store(&h) }
+
+func (f *faults) ask(ctx context.Context, c faultstore.Call) faultstore.Fault {
+	if h := f.hook.Load(); h != nil && *h != nil {
+		return (*h)(ctx, c)
+	}
+	return faultstore.Fault{}
+}
+
+// newBench needs no server.
 func newBench(tb testing.TB, opts *tieredstore.Options, storeOpts *idem.Options) *bench {
 	tb.Helper()
 	b := &bench{cache: memstore.NewCache(nil)}
-	b.fast = faultstore.NewCache(b.cache, func(ctx context.Context, c faultstore.Call) faultstore.Fault {
-		return ask(b.fastFault, ctx, c)
-	})
-	b.archive = faultstore.New(memstore.New(nil), func(ctx context.Context, c faultstore.Call) faultstore.Fault {
-		return ask(b.archiveFault, ctx, c)
-	})
+	b.fast = faultstore.NewCache(b.cache, b.fastFault.ask)
+	b.archive = faultstore.New(memstore.New(nil), b.archiveFault.ask)
 	b.tiers = over(tb, b.fast, b.archive, opts)
 	b.store = storeOver(tb, b.tiers, storeOpts)
 	return b
-}
-
-func ask(h faultstore.Hook, ctx context.Context, c faultstore.Call) faultstore.Fault { //nolint:revive // in the order of a Hook
-	if h == nil {
-		return faultstore.Fault{}
-	}
-	return h(ctx, c)
 }
 
 func storeOver(tb testing.TB, b driver.Backend, opts *idem.Options) *idem.Store {
@@ -67,6 +69,7 @@ func storeOver(tb testing.TB, b driver.Backend, opts *idem.Options) *idem.Store 
 	}
 	s, err := idem.New(b, &o)
 	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close(context.WithoutCancel(tb.Context()))) })
 	return s
 }
 

@@ -97,13 +97,13 @@ func TestNothingUnfinishedIsCached(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		b := newBench(t, nil, nil)
-		b.archiveFault = faultstore.Fail(faultstore.Complete, 0, errDown)
+		b.archiveFault.set(faultstore.Fail(faultstore.Complete, 0, errDown))
 		_, err := b.store.Execute(t.Context(), "unrecorded", b.op)
 		require.ErrorIs(t, err, idem.ErrNotRecorded)
-		b.archiveFault = faultstore.Lose(faultstore.Complete, 0)
+		b.archiveFault.set(faultstore.Lose(faultstore.Complete, 0))
 		_, err = b.store.Execute(t.Context(), "unanswered", b.op)
 		require.ErrorIs(t, err, idem.ErrNotRecorded)
-		b.archiveFault = nil
+		b.archiveFault.set(nil)
 		_, err = b.store.Execute(t.Context(), "released", refusing)
 		require.Error(t, err)
 		_, err = b.store.Execute(t.Context(), "held", doubtful)
@@ -168,7 +168,7 @@ func TestACopyIsAsOldAsTheBeginningOfItsRead(t *testing.T) {
 		b := newBench(t, nil, nil)
 		b.execute(t, "k")
 		time.Sleep(88 * day)
-		b.archiveFault = faultstore.At(faultstore.Claim, 0, faultstore.Fault{After: faultstore.Delay(time.Second)})
+		b.archiveFault.set(faultstore.At(faultstore.Claim, 0, faultstore.Fault{After: faultstore.Delay(time.Second)}))
 		b.replays(t, "k", "1", "slowly")
 		require.Equal(t, 2*day-time.Second, lastPut(t, b).TTL)
 		time.Sleep(2*day - time.Second)
@@ -182,7 +182,7 @@ func TestNothingIsPutForAReadThatOutlastedTheRecord(t *testing.T) {
 		b := newBench(t, nil, &idem.Options{StoreTimeout: time.Minute})
 		b.execute(t, "k")
 		time.Sleep(90*day - time.Second)
-		b.archiveFault = faultstore.At(faultstore.Claim, 0, faultstore.Fault{After: faultstore.Delay(time.Second)})
+		b.archiveFault.set(faultstore.At(faultstore.Claim, 0, faultstore.Fault{After: faultstore.Delay(time.Second)}))
 		require.Zero(t, b.during(func() { b.replays(t, "k", "1", "slowly") }).puts)
 	})
 }
@@ -191,14 +191,14 @@ func TestAReaderSlowerThanHalfOfTheRefillBoundPutsNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		b := newBench(t, nil, &idem.Options{StoreTimeout: 5 * time.Minute, RecordTimeout: 5 * time.Minute})
-		b.fastFault = only(faultstore.Put, down())
+		b.fastFault.set(only(faultstore.Put, down()))
 		b.execute(t, "k")
-		b.fastFault = nil
+		b.fastFault.set(nil)
 		for _, c := range []struct {
 			slow time.Duration
 			puts int
 		}{{30 * time.Second, 0}, {30*time.Second - 1, 1}} {
-			b.archiveFault = faultstore.At(faultstore.Claim, 0, faultstore.Fault{After: faultstore.Delay(c.slow)})
+			b.archiveFault.set(faultstore.At(faultstore.Claim, 0, faultstore.Fault{After: faultstore.Delay(c.slow)}))
 			require.Equal(t, c.puts, b.during(func() { b.replays(t, "k", "1", c.slow.String()) }).puts)
 		}
 	})
@@ -231,7 +231,7 @@ func TestStatsCountTheCallsThatEachTierSees(t *testing.T) {
 		require.NoError(t, c.SaveRef(t.Context(), "card", "1"))
 		require.NoError(t, b.store.Release(t.Context(), c))
 		require.NoError(t, b.store.Redact(t.Context(), "k", b.token(t, "k"), "asked"))
-		b.fastFault = down()
+		b.fastFault.set(down())
 		b.execute(t, "other")
 		s := b.tiers.Stats()
 		require.Equal(t, tieredstore.FastStats{Gets: 5, Hits: 1, Puts: 3, Deletes: 2, Failures: 2}, s.Fast)
