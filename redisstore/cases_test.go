@@ -18,13 +18,14 @@ import (
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
-	"github.com/idem-go/idem/internal/casetest"
+	"github.com/idem-go/idem/internal/fieldcases"
 	"github.com/idem-go/idem/internal/testenv"
 	"github.com/idem-go/idem/redisstore"
 )
 
-// C02, C05, C08, C13, C14, C17, C25, C28, C46, C55: the cases of every backend.
-func TestTheCasesOfEveryBackendHold(t *testing.T) {
+// C01, C02, C05, C07, C08, C10, C13, C14, C17, C25, C28, C46, C55: the cases that
+// say nothing about a backend.
+func TestTheCasesFromTheFieldHold(t *testing.T) {
 	t.Parallel()
 	for title, dial := range map[string]func() redis.UniversalClient{
 		"one server": func() redis.UniversalClient { return shared(t) },
@@ -33,10 +34,10 @@ func TestTheCasesOfEveryBackendHold(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			rdb, at := dial(), prefix()
-			casetest.Run(t, casetest.Harness{New: func(tb testing.TB) driver.Backend {
+			fieldcases.Run(t, func(tb testing.TB) driver.Backend {
 				tb.Helper()
 				return open(tb, rdb, func(o *redisstore.Options) { o.Prefix = at })
-			}})
+			})
 		})
 	}
 }

@@ -42,8 +42,10 @@ func Run(t *testing.T, open func(tb testing.TB) driver.Backend) {
 		"C08 a rejected duplicate leaves the record alone":        rejectedDuplicate,
 		"C10 a lost acknowledgement is no failure":                lostAcknowledgement,
 		"C13 a crash blocks the key for its lease only":           crash,
+		"C14 late copies of calls change nothing":                 lateCopies,
 		"C17 a running operation is told that its key is gone":    keyGone,
 		"C25 any value can be recorded":                           anyValue,
+		"C28 of many takeovers one runs":                          takeovers,
 		"C46 keys are held or refused before the operation":       keys,
 		"C55 a panic or Goexit settles the key":                   unwinding,
 	} {
