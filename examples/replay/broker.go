@@ -13,6 +13,8 @@ type message struct {
 	delivery
 	number int64 // in the stream, from 1
 	try    int   // how often the broker has handed it out before
+
+	trouble *trouble // nil: it has met none
 }
 
 // maxDelayed bounds the messages that wait for another try; while it is reached

@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,6 +23,7 @@ type config struct {
 	workers   int
 	processes int
 	store     string
+	compare   bool
 	policy    string
 	lease     time.Duration
 	wait      time.Duration
@@ -29,6 +32,10 @@ type config struct {
 	forgets bool
 	latency time.Duration
 	sample  int
+
+	redisURL    string
+	postgresURL string
+	restart     string
 
 	json bool
 }
@@ -51,7 +58,11 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 	f.StringVar(&c.write, "write", "", "write the deliveries to this `file` and stop; compressed if it ends in .gz")
 	f.IntVar(&c.workers, "workers", 16, "concurrent consumers, over all processes")
 	f.IntVar(&c.processes, "processes", 4, "simulated processes: each has a Store of its own and dies alone")
-	f.StringVar(&c.store, "store", "memory", "where idem keeps its records: memory")
+	f.StringVar(&c.store, "store", "memory", "where idem keeps its records: "+strings.Join(stores, ", "))
+	f.BoolVar(&c.compare, "compare", false, "run over every store, and show what each adds to a call")
+	f.StringVar(&c.redisURL, "redis-url", "", "the Redis `server` to use (default: $"+redisEnv+", else one that is started here)")
+	f.StringVar(&c.postgresURL, "postgres-url", "", "the Postgres `server` to use (default: $"+postgresEnv+", else one that is started here)")
+	f.StringVar(&c.restart, "restart", "", "kill this server, redis or postgres, and start it again in the middle of each pass; only one that is started here")
 	f.StringVar(&c.policy, "policy", "rerun", "what to do after an unknown end: rerun, or hold until an operator has asked the provider")
 	f.DurationVar(&c.lease, "lease", 300*time.Millisecond, "how long a killed attempt blocks its key; at least "+minLease.String())
 	f.DurationVar(&c.wait, "wait", 0, "let a duplicate wait this long for the running one, instead of being delivered again later")
@@ -86,14 +97,42 @@ func (c *config) check(rest []string) error {
 		return errors.New("standard input can be read once: -passes needs a file or -generate")
 	case c.processes < 1 || c.workers < c.processes:
 		return fmt.Errorf("-workers %d must be at least -processes %d, and that at least 1", c.workers, c.processes)
-	case c.store != "memory":
-		return fmt.Errorf("-store %q is not one of: memory", c.store)
+	case !slices.Contains(stores, c.store):
+		return fmt.Errorf("-store %q is not one of: %s", c.store, strings.Join(stores, ", "))
 	case c.policy != "rerun" && c.policy != "hold":
 		return fmt.Errorf("-policy %q is neither rerun nor hold", c.policy)
 	case c.lease < minLease:
 		return fmt.Errorf("-lease %v is shorter than %v", c.lease, minLease)
 	case c.wait < 0 || c.latency < 0 || c.latency > patience:
 		return fmt.Errorf("-wait cannot be negative, -latency must be between 0 and %v", patience)
+	}
+	return errors.Join(c.checkRestart(), c.checkCompare())
+}
+
+func (c *config) checkRestart() error {
+	uses := map[string][]string{"redis": {"redis", "tiered"}, "postgres": {"postgres", "tiered"}}
+	named := map[string]string{"redis": c.redisURL, "postgres": c.postgresURL}
+	switch {
+	case c.restart == "":
+		return nil
+	case uses[c.restart] == nil:
+		return fmt.Errorf("-restart %q is neither redis nor postgres", c.restart)
+	case !slices.Contains(uses[c.restart], c.store):
+		return fmt.Errorf("-store %s has no %s to restart", c.store, c.restart)
+	case named[c.restart] != "":
+		return fmt.Errorf("-restart kills only servers that were started here: leave -%s-url away", c.restart)
+	}
+	return nil
+}
+
+func (c *config) checkCompare() error {
+	switch {
+	case !c.compare:
+		return nil
+	case c.restart != "" || c.write != "":
+		return errors.New("-compare goes neither with -restart nor with -write")
+	case c.in == "-":
+		return errors.New("standard input can be read once: -compare needs a file or -generate")
 	}
 	return nil
 }

@@ -5,7 +5,8 @@ import "time"
 // ending is how the handling of one message ended.
 type ending struct {
 	kind  endingKind
-	after time.Duration // until it may be delivered again, for waiting and broken
+	after time.Duration // the least time until it is delivered again, for waiting and broken
+	err   error         // why, for waiting and broken
 	// overhead is what the store added to the call, if it was measured.
 	overhead time.Duration
 	measured bool

@@ -20,11 +20,17 @@ type figures struct {
 	Doubled     int64   `json:"doubled"`
 	Example     []int64 `json:"doubled_example,omitempty"` // numbers of the deliveries that doubled the first one
 	Lost        int64   `json:"lost"`
+	Forgotten   int64   `json:"forgotten"` // outcomes that were reported, and not found later
 	Wrong       int64   `json:"wrong_replays"`
 	Unsettled   int64   `json:"unsettled"`
 	Overcharged int64   `json:"overcharged"` // in minor units
 	Seconds     float64 `json:"seconds"`
 	Throughput  float64 `json:"throughput"` // deliveries per second
+	Restarts    int64   `json:"restarts"`   // of a server
+	// Slowest is the delivery that took the longest after its first failure.
+	Slowest *slowDelivery `json:"slowest,omitempty"`
+	// Tiers are the calls that each tier saw.
+	Tiers []tierCalls `json:"tiers,omitempty"`
 }
 
 // figures reads a pass that has ended.
@@ -46,11 +52,16 @@ func (p *pass) figures() figures {
 		Doubled:     p.after.doubled - p.before.doubled,
 		Example:     p.after.example,
 		Lost:        p.after.lost,
+		Forgotten:   p.after.forgotten - p.before.forgotten,
 		Wrong:       t.wrong.Load(),
 		Unsettled:   t.deliveries.Load() - t.settled.Load(),
 		Overcharged: p.after.overcharged - p.before.overcharged,
 		Seconds:     p.took.Seconds(),
 		Throughput:  perSecond(t.deliveries.Load(), p.took),
+		Restarts:    t.restarts.Load(),
+	}
+	if p.slow.d.Took > 0 {
+		f.Slowest = &p.slow.d
 	}
 	f.Rejected = f.OtherBody + f.Unreadable
 	return f
@@ -75,12 +86,23 @@ func (f figures) plus(g figures) figures {
 		Doubled:     f.Doubled + g.Doubled,
 		Example:     g.Example, // of all passes so far
 		Lost:        g.Lost,    // judged over all passes
+		Forgotten:   f.Forgotten + g.Forgotten,
 		Wrong:       f.Wrong + g.Wrong,
 		Unsettled:   f.Unsettled + g.Unsettled,
 		Overcharged: f.Overcharged + g.Overcharged,
 		Seconds:     f.Seconds + g.Seconds,
 		Throughput:  perSecond(f.Deliveries+g.Deliveries, seconds(f.Seconds+g.Seconds)),
+		Restarts:    f.Restarts + g.Restarts,
+		Slowest:     slower(f.Slowest, g.Slowest),
+		Tiers:       sum(f.Tiers, g.Tiers, 1),
 	}
+}
+
+func slower(a, b *slowDelivery) *slowDelivery {
+	if a == nil || b != nil && b.Took > a.Took {
+		return b
+	}
+	return a
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
@@ -114,6 +136,7 @@ type report struct {
 	Seed      uint64  `json:"seed"`
 	Crash     float64 `json:"crash"`
 	Forgets   bool    `json:"provider_forgets"`
+	Restart   string  `json:"restart,omitempty"`
 	figures
 	Overhead   overhead  `json:"overhead"`
 	PeakMemory int64     `json:"peak_rss_bytes"`

@@ -43,6 +43,9 @@ func (g *guarded) handle(ctx context.Context, m *message) ending {
 		return ending{kind: killed}
 	}
 	e := g.ending(m, res, err)
+	if e.kind == executed || e.kind == replayed {
+		g.judge.told(m.Key)
+	}
 	if c.waited && e.kind != waiting {
 		g.tally.waits.Add(1) // the call waited, and then went on
 	} else {
@@ -82,10 +85,13 @@ func (g *guarded) operation(ctx context.Context, m *message) (idem.Result, error
 	if !ok {
 		return idem.Result{}, errors.New("bug: an operation has a claim")
 	}
+	g.judge.begins(m.Key, func() bool { return claim.Remaining() > 0 })
 	if claim.Takeover() {
 		g.tally.takeovers.Add(1)
 	}
-	r, err := g.pay(ctx, m, claim.ProviderKey("payments"))
+	// The context ends with the trust window; the clock is looked at besides,
+	// because a timer is late on a machine that has too much to do.
+	r, err := g.pay(ctx, m, claim.ProviderKey("payments"), time.Now().Add(claim.Remaining()))
 	switch {
 	case err == nil && g.dies(m):
 		g.process.kill() // charged, and nobody will ever record it
@@ -119,12 +125,15 @@ func (g *guarded) ending(m *message, res idem.Result, err error) ending {
 	case errors.Is(err, idem.ErrOutcomeUnknown):
 		return ending{kind: unknownOutcome}
 	case errors.As(err, &progress):
-		return ending{kind: waiting, after: progress.RetryAfter}
+		return ending{kind: waiting, after: progress.RetryAfter, err: err}
 	case final(err) && !errors.Is(err, idem.ErrNotRecorded) && !errors.Is(err, idem.ErrLeaseLost):
+		if errors.Is(err, errOtherUse) {
+			g.tally.wrong.Add(1) // the store has let another request have the key
+		}
 		g.judge.failed(m.Key)
 		return ending{kind: executed}
 	}
-	return ending{kind: broken, after: retryAfter}
+	return ending{kind: broken, err: err}
 }
 
 // compare checks that a replay is the answer to this very operation.

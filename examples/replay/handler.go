@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// retryAfter is how long the broker keeps a message whose handling failed.
-const retryAfter = 50 * time.Millisecond
-
 // handler does what the messages ask for. It is the same with idem and without.
 type handler struct {
 	seed     uint64
@@ -17,15 +14,16 @@ type handler struct {
 	judge    *judge
 }
 
-// pay has the effect. key is the idempotency key for the provider, or "".
-func (h *handler) pay(ctx context.Context, m *message, key string) (receipt, error) {
+// pay has the effect. key is the idempotency key for the provider, or ""; until
+// is the last instant at which the provider may be asked, or zero.
+func (h *handler) pay(ctx context.Context, m *message, key string, until time.Time) (receipt, error) {
 	if err := m.validate(); err != nil {
 		h.judge.refused(m.Key)
 		return receipt{}, err
 	}
 	r, err := h.provider.charge(ctx, request{
 		key: key, reference: m.Key, source: m.Source, amount: m.Amount,
-		delivery: m.number, nonce: m.ID, try: m.try,
+		delivery: m.number, nonce: m.ID, try: m.try, until: until,
 	})
 	if errors.Is(err, errDeclined) {
 		h.judge.refused(m.Key)
@@ -35,7 +33,7 @@ func (h *handler) pay(ctx context.Context, m *message, key string) (receipt, err
 
 // final reports whether no further attempt can succeed.
 func final(err error) bool {
-	return errors.Is(err, errDeclined) || errors.Is(err, errNoType) || errors.Is(err, errNoAmount)
+	return errors.Is(err, errDeclined) || errors.Is(err, errNoType) || errors.Is(err, errNoAmount) || errors.Is(err, errOtherUse)
 }
 
 // dies decides whether this attempt is killed at the worst moment.
@@ -57,7 +55,7 @@ func (w *without) handle(ctx context.Context, m *message) ending {
 	if m.unreadable || !usable(m.Key) {
 		return ending{kind: unreadable}
 	}
-	_, err := w.pay(ctx, m, "")
+	_, err := w.pay(ctx, m, "", time.Time{})
 	switch {
 	case err == nil && w.dies(m):
 		w.process.kill()
@@ -66,7 +64,7 @@ func (w *without) handle(ctx context.Context, m *message) ending {
 		w.judge.failed(m.Key)
 		return ending{kind: executed}
 	case err != nil:
-		return ending{kind: broken, after: retryAfter}
+		return ending{kind: broken, err: err}
 	}
 	return ending{kind: executed}
 }

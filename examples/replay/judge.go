@@ -6,6 +6,7 @@ import "sync"
 const (
 	wasRefused uint8 = 1 << iota // the handler or the provider refused it for good
 	hasFailed                    // its consumer was told so, as the final outcome
+	hasOutcome                   // a consumer was told the outcome, as recorded
 )
 
 // file is what the judge keeps of an operation: ten bytes with its key, and not
@@ -19,8 +20,9 @@ type file struct {
 // operation had its effect once. It asks idem nothing. It is safe for
 // concurrent use.
 type judge struct {
-	mu    sync.Mutex // guards files
-	files map[uint64]file
+	mu        sync.Mutex // guards the fields below
+	files     map[uint64]file
+	forgotten int64 // outcomes
 }
 
 func newJudge() *judge { return &judge{files: make(map[uint64]file)} }
@@ -34,6 +36,21 @@ func (j *judge) refused(key string) { j.note(key, wasRefused) }
 
 // failed notes that a consumer was given a failure as the final outcome.
 func (j *judge) failed(key string) { j.note(key, hasFailed) }
+
+// told notes that a consumer was told an outcome as recorded.
+func (j *judge) told(key string) { j.note(key, hasOutcome) }
+
+// begins notes that an operation runs, under a claim that excludes others as
+// long as held says so. If somebody was told its outcome before, the store has
+// forgotten that. held is asked last: a claim that had ended by then, unnoticed,
+// shows nothing.
+func (j *judge) begins(key string, held func() bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.files[hash64(key)].facts&hasOutcome != 0 && held() {
+		j.forgotten++
+	}
+}
 
 func (j *judge) note(key string, fact uint8) {
 	h := hash64(key)
@@ -50,6 +67,7 @@ type verdict struct {
 	effects     int64   // charges
 	doubled     int64   // operations with more than one charge
 	lost        int64   // operations with no charge, and no refusal that was passed on
+	forgotten   int64   // outcomes that were reported, and not found later
 	overcharged int64   // sum of the charges after the first of each operation, in minor units
 	example     []int64 // the two deliveries that doubled the first doubled effect
 }
@@ -61,7 +79,7 @@ func (j *judge) verdict(l *ledger) verdict {
 	for h, f := range j.files {
 		j.files[h] = file{facts: f.facts}
 	}
-	var v verdict
+	v := verdict{forgotten: j.forgotten}
 	var example charge
 	l.each(func(_ chargeNumber, c charge) {
 		f := j.files[c.operation]

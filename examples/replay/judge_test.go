@@ -51,3 +51,18 @@ func TestTheLedgerKeepsEachChargeAcrossPages(t *testing.T) {
 	})
 	require.Equal(t, l.len(), next)
 }
+
+func TestAnOutcomeIsForgottenIfItsOperationRunsAfterSomebodyWasToldIt(t *testing.T) {
+	t.Parallel()
+	j, l := newJudge(), &ledger{}
+	yes, no := func() bool { return true }, func() bool { return false }
+	j.delivered("a")
+	j.begins("a", yes) // the first attempt
+	j.begins("a", yes) // another one, because nobody heard of the first
+	require.Zero(t, j.verdict(l).forgotten)
+	j.told("a")
+	j.begins("a", no) // a stale holder, which will notice
+	require.Zero(t, j.verdict(l).forgotten)
+	j.begins("a", yes)
+	require.Equal(t, int64(1), j.verdict(l).forgotten)
+}

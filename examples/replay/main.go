@@ -12,12 +12,15 @@
 //	go run ./examples/replay                                    # the shipped deliveries
 //	go run ./examples/replay -generate 200000 -duplicates 0.5   # more of them
 //	go run ./examples/replay -in deliveries.ndjson              # yours
+//	go run ./examples/replay -store postgres -restart postgres  # a real server, killed in the middle
+//	go run ./examples/replay -compare                           # what each store adds to a call
 //	go run ./examples/replay -provider-forgets -crash           # fails: nothing deduplicates
 //	go run ./examples/replay -provider-forgets -crash -policy hold
 //
 // handler.go is the operation, guarded.go wraps it in idem; the rest is the
 // world around them. The exit status is 1 if an effect was doubled or an
-// operation lost, 2 if the run could not be made or did not come to its end.
+// operation lost or an outcome forgotten, 2 if the run could not be made or did
+// not come to its end.
 package main
 
 import (
@@ -29,10 +32,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
@@ -47,43 +51,62 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	case err != nil:
 		return 2
 	}
-	opened, err := openStore(cfg.store)
-	if err == nil {
-		status, runErr := execute(ctx, cfg, opened, stdin, stdout, stderr)
-		if err = errors.Join(runErr, opened.close()); err == nil {
-			return status
-		}
+	status := 0
+	shown := newProgress(stderr)
+	switch {
+	case cfg.write != "":
+		err = write(cfg, stdin, stderr)
+	case cfg.compare:
+		status, err = compare(ctx, cfg, stdin, stdout, shown)
+	default:
+		status, err = single(ctx, cfg, stdin, stdout, shown)
 	}
-	_, _ = fmt.Fprintf(stderr, "replay: %v\n", err) // the status tells it too
-	return 2
+	if err != nil {
+		shown.say("replay: %v", err) // the status tells it too
+		return 2
+	}
+	return status
 }
 
-// execute does what the command line asks for, over an open store.
-func execute(ctx context.Context, cfg *config, o *opened, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
-	if cfg.write != "" {
-		return 0, write(cfg, stdin, stderr)
-	}
-	r := &replay{cfg: cfg, stdin: stdin, progress: newProgress(stderr), backend: o.backend}
-	out, err := r.run(ctx)
+// single runs over the one store that the command line names.
+func single(ctx context.Context, cfg *config, stdin io.Reader, stdout io.Writer, shown *progress) (int, error) {
+	o, err := openStore(ctx, cfg, shown.say)
 	if err != nil {
 		return 2, err
 	}
+	out, err := execute(ctx, cfg, o, stdin, shown)
+	if err := errors.Join(err, o.close(context.WithoutCancel(ctx))); err != nil {
+		return 2, err
+	}
 	if cfg.json {
-		e := json.NewEncoder(stdout)
-		e.SetIndent("", "  ")
-		err = e.Encode(out)
+		err = writeJSON(stdout, out)
 	} else {
 		err = out.table(stdout)
 	}
+	return out.status(), err
+}
+
+// execute runs what the command line asks for over an open store.
+func execute(ctx context.Context, cfg *config, o *opened, stdin io.Reader, shown *progress) (*report, error) {
+	r := &replay{cfg: cfg, stdin: stdin, progress: shown, opened: o}
+	return r.run(ctx)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// status is the exit status that a result stands for.
+func (r *report) status() int {
 	switch {
-	case err != nil:
-		return 2, err
-	case out.failed():
-		return 1, nil
-	case out.Unsettled > 0:
-		return 2, nil
+	case r.failed():
+		return 1
+	case r.Unsettled > 0:
+		return 2
 	}
-	return 0, nil
+	return 0
 }
 
 // write writes the deliveries to a file instead of running them.

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/idem-go/idem"
+	"github.com/idem-go/idem/backoff"
 )
-
-// A message that was handed out this often and never settled is given up.
-const maxTries = 200
 
 // pass runs one stream of deliveries to its end.
 type pass struct {
@@ -21,6 +19,8 @@ type pass struct {
 	tally    *tally
 	spent    *overheads
 	progress *progress
+	slow     slowest
+	halfway  *disturbance // nil: none
 
 	mu     sync.Mutex // guards held
 	held   []*message // deliveries whose outcome is unknown, for the operator
@@ -34,6 +34,9 @@ type pass struct {
 func (p *pass) run(ctx context.Context, src source, l *ledger, operator *operator) error {
 	p.before = p.judge.verdict(l)
 	begun := time.Now()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	wait := p.halfway.await(ctx, end)
 	err := p.deliver(ctx, stream(src, func(m *message) {
 		p.tally.deliveries.Add(1)
 		if !m.unreadable && usable(m.Key) {
@@ -51,6 +54,10 @@ func (p *pass) run(ctx context.Context, src source, l *ledger, operator *operato
 		}
 	}
 	p.took = time.Since(begun)
+	wait()
+	if err == nil {
+		err = context.Cause(ctx) // of a disturbance that failed at the very end
+	}
 	p.after = p.judge.verdict(l)
 	return err
 }
@@ -80,21 +87,26 @@ func (p *pass) deliver(ctx context.Context, read feed) error {
 
 // settle tells the broker what becomes of a message.
 func (p *pass) settle(b *broker, m *message, e ending) {
-	p.tally.count(e.kind)
+	p.halfway.reached(p.tally.count(e.kind))
 	p.spent.add(e)
 	switch {
 	case e.kind.settled():
+		p.slow.settled(m, time.Now())
 		b.settle(m)
 	case e.kind == unknownOutcome:
 		p.mu.Lock()
 		p.held = append(p.held, m)
 		p.mu.Unlock()
 		b.settle(m)
-	case m.try >= maxTries:
-		p.tally.givenUp.Add(1)
-		b.settle(m)
 	default:
-		b.again(m, e.after)
+		pause, more := m.failed(e, time.Now())
+		if more {
+			b.again(m, pause)
+			return
+		}
+		p.tally.givenUp.Add(1)
+		p.progress.say("gave up delivery %s of key %s after %v and %v", m.ID, m.Key, time.Since(m.trouble.since).Round(time.Second), m.trouble)
+		b.settle(m)
 	}
 }
 
@@ -115,24 +127,35 @@ func (o *operator) resolve(ctx context.Context, held []*message) (int, error) {
 			continue
 		}
 		seen[m.Key] = true
-		rec, err := o.store.Inspect(ctx, m.Key)
+		resolved, err := backoff.Do(ctx, &patient, func(ctx context.Context) (bool, error) { return o.resolveOne(ctx, m.Key, find) })
 		if err != nil {
 			return n, fmt.Errorf("operator: %w", err)
 		}
-		r := idem.Resolution{By: "operator", Why: "the provider has no charge", Recovery: idem.NotExecuted()}
-		if found, ok := find(m.Key); ok {
-			r.Why = "the provider has " + found.Charge
-			r.Recovery = idem.Recovered(idem.Result{Value: found.json()})
-		}
-		err = o.store.Resolve(ctx, m.Key, rec.Token, r)
-		switch {
-		case err == nil:
+		if resolved {
 			n++
-		case errors.Is(err, idem.ErrConflict) || errors.Is(err, idem.ErrInProgress):
-			// Somebody was faster; the next delivery will tell.
-		default:
-			return n, fmt.Errorf("operator: %w", err)
 		}
 	}
 	return n, nil
+}
+
+// patient outlasts an outage of the store.
+var patient = backoff.Policy{MaxAttempts: 400, Cap: growingMost} //nolint:gochecknoglobals // it is only read
+
+// resolveOne resolves one key, unless somebody was faster: then the next delivery
+// will tell.
+func (o *operator) resolveOne(ctx context.Context, key string, find func(string) (receipt, bool)) (bool, error) {
+	rec, err := o.store.Inspect(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	r := idem.Resolution{By: "operator", Why: "the provider has no charge", Recovery: idem.NotExecuted()}
+	if found, ok := find(key); ok {
+		r.Why = "the provider has " + found.Charge
+		r.Recovery = idem.Recovered(idem.Result{Value: found.json()})
+	}
+	err = o.store.Resolve(ctx, key, rec.Token, r)
+	if errors.Is(err, idem.ErrConflict) || errors.Is(err, idem.ErrInProgress) {
+		return false, nil
+	}
+	return err == nil, err
 }

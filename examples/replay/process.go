@@ -66,7 +66,7 @@ func runProcess(ctx context.Context, workers int, b *broker, start starter, sett
 
 // work handles messages until the process dies or there are no more.
 func (p *process) work(ctx context.Context, b *broker, c consumer, settle func(*broker, *message, ending)) {
-	for {
+	for ctx.Err() == nil { // asked first: with both ready, select throws a coin
 		select {
 		case <-ctx.Done():
 			return

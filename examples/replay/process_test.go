@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -122,7 +126,7 @@ func TestWhatADeadProcessHadInHandIsDeliveredToAnother(t *testing.T) {
 	t.Parallel()
 	var handled sync.Map
 	var closed, started atomic.Int64
-	p := &pass{cfg: &config{workers: 5, processes: 2}, judge: newJudge(), tally: &tally{}, spent: &overheads{}}
+	p := &pass{cfg: &config{workers: 5, processes: 2}, judge: newJudge(), tally: &tally{}, spent: &overheads{}, progress: newProgress(io.Discard)}
 	p.start = func(proc *process) (consumer, error) {
 		started.Add(1)
 		return &mayfly{process: proc, handled: &handled, closed: &closed, deadly: func(m *message) bool { return m.number%50 == 7 }}, nil
@@ -146,16 +150,25 @@ func TestAProcessThatCannotStartEndsTheRun(t *testing.T) {
 	require.ErrorIs(t, p.deliver(t.Context(), stream(newGenerator(500, 0, 1), ignore)), errStart)
 }
 
-func TestAMessageThatNeverSettlesIsGivenUp(t *testing.T) {
+func TestAMessageThatNeverSettlesIsGivenUpAfterALongTimeAndItIsToldWhy(t *testing.T) {
 	t.Parallel()
-	p := &pass{cfg: &config{workers: 1, processes: 1}, judge: newJudge(), tally: &tally{}, spent: &overheads{}}
-	p.start = func(*process) (consumer, error) { return hopeless{}, nil }
-	require.NoError(t, p.deliver(t.Context(), stream(newGenerator(2, 0, 1), ignore)))
-	require.Equal(t, int64(2), p.tally.givenUp.Load())
-	require.Equal(t, int64(2*(maxTries+1)), p.tally.errors.Load())
+	synctest.Test(t, func(t *testing.T) {
+		var told strings.Builder
+		p := &pass{cfg: &config{workers: 1, processes: 1}, judge: newJudge(), tally: &tally{}, spent: &overheads{}, progress: newProgress(&told)}
+		p.start = func(*process) (consumer, error) { return hopeless{}, nil }
+		begun := time.Now()
+		require.NoError(t, p.deliver(t.Context(), stream(newGenerator(2, 0, 1), ignore)))
+		require.Equal(t, int64(2), p.tally.givenUp.Load())
+		require.GreaterOrEqual(t, time.Since(begun), giveUpAfter)
+		require.Less(t, time.Since(begun), giveUpAfter+2*growingMost)
+		require.Equal(t, 2, strings.Count(told.String(), "gave up delivery "))
+		require.Regexp(t, `of key charge:\S+ after 10m\ds and \d+ tries: \d+ x provider: 503, nothing was charged; the last: provider: 503`, told.String())
+	})
 }
 
 type hopeless struct{}
 
-func (hopeless) handle(context.Context, *message) ending { return ending{kind: broken} }
-func (hopeless) close(context.Context) error             { return nil }
+func (hopeless) handle(context.Context, *message) ending {
+	return ending{kind: broken, err: errRefused}
+}
+func (hopeless) close(context.Context) error { return nil }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -15,10 +16,6 @@ const (
 	shareSilent  = 0.02 // charges, and the answer never arrives
 
 	patience = 10 * time.Millisecond // after which the client of the provider gives up
-
-	// The provider is another machine: when this process is stopped for a while,
-	// the provider is not. See settle.
-	stalled = 50 * time.Millisecond
 
 	declinedSource = "card_declined"
 )
@@ -39,6 +36,9 @@ type request struct {
 	delivery  int64  // number of the delivery, for the ledger
 	nonce     string // names the request; decides over its fate
 	try       int    // the same
+
+	// until is the last instant at which the request may be sent; zero: always.
+	until time.Time
 }
 
 // receipt is what it answers. The JSON form is the outcome that is recorded.
@@ -61,6 +61,11 @@ func (r receipt) json() []byte {
 // begins and stores it when the request ends, as many do: of requests that
 // follow each other it sees the duplicates, of requests that overlap it does
 // not. It is safe for concurrent use.
+//
+// It stands for another machine, which goes on when this one is stopped for a
+// while or has too much to do: a request ends when its time is over, whenever
+// this process gets to notice. Else it would be judged by the machine's load
+// what overlaps.
 type provider struct {
 	seed    uint64
 	latency time.Duration // of a call, on average
@@ -68,12 +73,23 @@ type provider struct {
 
 	ledger ledger
 
-	mu   sync.Mutex // guards seen
-	seen map[uint64]chargeNumber
+	mu   sync.Mutex // guards seen, under and what is in them
+	seen map[uint64]uint32
+	// under are the requests under way that are going to charge, by their keys.
+	under map[uint64][]*visit
+}
+
+// visit is one request at the provider.
+type visit struct {
+	request
+	ends    time.Time // by the provider's clock
+	refused bool
+	known   bool // the charge is on the ledger, by number
+	number  chargeNumber
 }
 
 func newProvider(seed uint64, latency time.Duration, forgets bool) *provider {
-	return &provider{seed: seed, latency: latency, forgets: forgets, seen: make(map[uint64]chargeNumber)}
+	return &provider{seed: seed, latency: latency, forgets: forgets, seen: make(map[uint64]uint32), under: make(map[uint64][]*visit)}
 }
 
 // charge moves money. A request that was sent is carried out even if ctx ends
@@ -83,18 +99,18 @@ func (p *provider) charge(ctx context.Context, r request) (receipt, error) {
 	if ctx.Err() != nil {
 		return receipt{}, fmt.Errorf("%w: not sent: %w", errRefused, context.Cause(ctx))
 	}
-	first, known := p.lookUp(r)
-	begun := time.Now()
-	p.work(r)
-	if throw(p.seed, "refuse", r.nonce, r.try).hits(shareRefused) {
-		return receipt{}, errRefused
+	v, sent := p.arrive(r)
+	if !sent {
+		return receipt{}, fmt.Errorf("%w: not sent: it is too late", errRefused)
 	}
-	if r.source == declinedSource {
+	time.Sleep(time.Until(v.ends))
+	switch {
+	case v.refused:
+		return receipt{}, errRefused
+	case r.source == declinedSource:
 		return receipt{}, errDeclined
 	}
-	if !known {
-		first = p.settle(r, time.Since(begun))
-	}
+	p.leave(v)
 	if throw(p.seed, "silence", r.nonce, r.try).hits(shareSilent) {
 		time.Sleep(patience)
 		return receipt{}, errSilent
@@ -102,46 +118,70 @@ func (p *provider) charge(ctx context.Context, r request) (receipt, error) {
 	if ctx.Err() != nil {
 		return receipt{}, fmt.Errorf("%w: %w", errSilent, context.Cause(ctx))
 	}
-	return p.answer(r, first)
+	return p.answer(r, v.number)
 }
 
-// lookUp is the first half of the provider's deduplication.
-func (p *provider) lookUp(r request) (chargeNumber, bool) {
-	if r.key == "" || p.forgets {
-		return 0, false
+// deduplicates reports whether the provider remembers the request's key.
+func (p *provider) deduplicates(r request) bool { return r.key != "" && !p.forgets }
+
+// arrive is the beginning of a request, and the first half of the provider's
+// deduplication. It reports false if the request may not be sent any more.
+func (p *provider) arrive(r request) (*visit, bool) {
+	v := &visit{request: r, refused: throw(p.seed, "refuse", r.nonce, r.try).hits(shareRefused)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if !r.until.IsZero() && now.After(r.until) {
+		return nil, false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, known := p.seen[hash64(r.key)]
-	return n, known
-}
-
-// settle writes the charge, and is the second half of the deduplication. The
-// halves are a call's length apart. If this process stood still meanwhile,
-// longer than a provider on a machine of its own would have taken, the first
-// half is repeated: what is judged here is not the machine.
-func (p *provider) settle(r request, took time.Duration) chargeNumber {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	deduplicates := r.key != "" && !p.forgets
-	if deduplicates && took > stalled {
-		if n, known := p.seen[hash64(r.key)]; known {
-			return n
+	v.ends = now.Add(p.work(r))
+	if v.refused || r.source == declinedSource || !p.deduplicates(r) {
+		return v, true
+	}
+	h := hash64(r.key)
+	for _, earlier := range p.under[h] {
+		if !earlier.ends.After(now) {
+			p.settle(earlier) // it ended before this one began
 		}
 	}
-	n := p.ledger.write(charge{operation: hash64(r.reference), delivery: r.delivery, amount: r.amount})
-	if deduplicates {
-		p.seen[hash64(r.key)] = n
+	if n, known := p.seen[h]; known {
+		v.number, v.known = chargeNumber(n), true
+		return v, true
 	}
-	return n
+	p.under[h] = append(p.under[h], v)
+	return v, true
+}
+
+// leave is the end of a request that charges.
+func (p *provider) leave(v *visit) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settle(v)
+	h := hash64(v.key)
+	if left := slices.DeleteFunc(p.under[h], func(o *visit) bool { return o == v }); len(left) > 0 {
+		p.under[h] = left
+	} else {
+		delete(p.under, h)
+	}
+}
+
+// settle writes the charge, once, and is the second half of the deduplication.
+// The caller holds the mutex.
+func (p *provider) settle(v *visit) {
+	if v.known {
+		return
+	}
+	v.number = p.ledger.write(charge{operation: hash64(v.reference), delivery: v.delivery, amount: v.amount})
+	v.known = true
+	if p.deduplicates(v.request) {
+		p.seen[hash64(v.key)] = uint32(v.number)
+	}
 }
 
 // work is how long the provider takes: half to one and a half of its latency.
-func (p *provider) work(r request) {
-	if p.latency > 0 {
-		share := 0.5 + throw(p.seed, "latency", r.nonce, r.try).share()
-		time.Sleep(time.Duration(share * float64(p.latency)))
-	}
+func (p *provider) work(r request) time.Duration {
+	share := 0.5 + throw(p.seed, "latency", r.nonce, r.try).share()
+	return time.Duration(share * float64(p.latency))
 }
 
 // answer returns the receipt of a charge; the same for each request with the

@@ -67,14 +67,40 @@ func TestTheProviderChargesTwiceWhatOverlaps(t *testing.T) {
 	})
 }
 
-// A stall of this process must not be judged as a double effect.
-func TestTheProviderLooksAgainWhenThisProcessStoodStill(t *testing.T) {
+// A stall of this process must not be judged as a double effect: what the first
+// request is stopped for, the provider is not.
+func TestTheProviderHasEndedARequestThatThisProcessDidNotGetToNotice(t *testing.T) {
 	t.Parallel()
-	p := newProvider(1, time.Millisecond, false)
-	r := calm(t, 1, "k")
-	require.Equal(t, chargeNumber(0), p.settle(r, time.Millisecond))
-	require.Equal(t, chargeNumber(0), p.settle(r, stalled+1))
-	require.Equal(t, chargeNumber(1), p.settle(r, time.Millisecond))
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(1, time.Millisecond, false)
+		r := calm(t, 1, "k")
+		stopped, sent := p.arrive(r)
+		require.True(t, sent)
+		time.Sleep(2 * time.Millisecond) // longer than any request takes; nobody called leave
+		second, sent := p.arrive(r)
+		require.True(t, sent)
+		require.True(t, second.known, "the first one came to its end before")
+		p.leave(second)
+		p.leave(stopped)
+		require.Equal(t, 1, p.ledger.len())
+		require.Empty(t, p.under)
+	})
+}
+
+func TestARequestIsNotSentAfterItsTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(1, time.Millisecond, false)
+		r := calm(t, 1, "k")
+		r.until = time.Now()
+		time.Sleep(time.Nanosecond)
+		_, err := p.charge(t.Context(), r)
+		require.ErrorIs(t, err, errRefused)
+		r.until = time.Now()
+		_, err = p.charge(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, 1, p.ledger.len())
+	})
 }
 
 func TestAForgetfulProviderChargesEachTime(t *testing.T) {

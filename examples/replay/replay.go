@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
@@ -16,7 +17,7 @@ type replay struct {
 	cfg       *config
 	stdin     io.Reader
 	progress  *progress
-	backend   driver.Backend
+	opened    *opened
 	namespace string
 }
 
@@ -27,7 +28,7 @@ func (r *replay) run(ctx context.Context) (*report, error) {
 	r.namespace = "replay-" + rand.Text()
 	out := &report{
 		Store: r.cfg.store, Policy: r.cfg.policy, Workers: r.cfg.workers, Processes: r.cfg.processes,
-		Seed: r.cfg.seed, Crash: float64(r.cfg.crash), Forgets: r.cfg.forgets,
+		Seed: r.cfg.seed, Crash: float64(r.cfg.crash), Forgets: r.cfg.forgets, Restart: r.cfg.restart,
 	}
 	src, total, done, err := openSource(r.cfg, r.stdin)
 	if err != nil {
@@ -64,7 +65,7 @@ func (r *replay) without(ctx context.Context, sample []delivery) (*figures, erro
 // with runs the passes with idem. first is the stream of the first of them.
 func (r *replay) with(ctx context.Context, first source, total int, out *report) error {
 	h := r.newHandler()
-	store, err := r.newStore(r.backend) // the operator's: it outlives the processes
+	store, err := r.newStore(r.opened.backend) // the operator's: it outlives the processes
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,10 @@ func (r *replay) with(ctx context.Context, first source, total int, out *report)
 		}
 		p := &pass{cfg: r.cfg, judge: h.judge, tally: &tally{}, spent: &spent, progress: r.progress}
 		p.start = r.guard(h, p.tally)
+		p.halfway = r.restarter(p.tally, int64(total))
+		before := snapshot(r.opened.tiers)
 		f, err := r.follow(ctx, p, n, src, int64(total), &operator{store: store, provider: h.provider})
+		f.Tiers = sum(snapshot(r.opened.tiers), before, -1)
 		if err := errors.Join(err, done()); err != nil {
 			return err
 		}
@@ -101,6 +105,25 @@ func (r *replay) follow(ctx context.Context, p *pass, n int, src source, total i
 	return p.figures(), err
 }
 
+// restarter returns what disturbs a pass in its middle; nil if nothing does.
+func (r *replay) restarter(t *tally, total int64) *disturbance {
+	if r.cfg.restart == "" {
+		return nil
+	}
+	if total == 0 {
+		total = 2000 // not known: early, if the stream is long
+	}
+	return &disturbance{at: max(1, total/2), do: func(ctx context.Context) error {
+		begun := time.Now()
+		if err := r.opened.restart(ctx, r.cfg.restart); err != nil {
+			return err
+		}
+		t.restarts.Add(1)
+		r.progress.say("killed %s after %s deliveries and started it again, in %v", r.cfg.restart, grouped(max(1, total/2)), time.Since(begun).Round(time.Millisecond))
+		return nil
+	}}
+}
+
 // guard starts processes that handle messages with idem: each makes a Store of
 // its own, on a handle that is cut when the process dies.
 func (r *replay) guard(h handler, t *tally) starter {
@@ -109,7 +132,7 @@ func (r *replay) guard(h handler, t *tally) starter {
 		policy = idem.Hold
 	}
 	return func(p *process) (consumer, error) {
-		store, err := r.newStore(&mortal{backend: r.backend, dead: &p.dead})
+		store, err := r.newStore(&mortal{backend: r.opened.backend, dead: &p.dead})
 		if err != nil {
 			return nil, err
 		}

@@ -94,6 +94,7 @@ func TestTheSecondPassResolvesEachDeliveryWithoutAnyEffect(t *testing.T) {
 	require.Equal(t, figures{
 		Deliveries: 2000, Operations: first.Operations, Replays: 2000 - first.Rejected, Rejected: first.Rejected,
 		OtherBody: first.OtherBody, Unreadable: first.Unreadable, Seconds: second.Seconds, Throughput: second.Throughput,
+		Tiers: []tierCalls{{"memory", map[string]int64{"claims_replayed": 2000 - first.Rejected, "claims_other": first.OtherBody}}},
 	}, second)
 }
 
@@ -227,8 +228,8 @@ func TestAStoreThatGivesOneKeyToTwoOwnersIsFoundOut(t *testing.T) {
 	cfg, err := parseConfig([]string{"-generate", "3000", "-crash=0", "-sample", "0"}, &out)
 	require.NoError(t, err)
 	broken := &twoOwners{Backend: memstore.New(nil), second: make(map[driver.Owner]string)}
-	status, err := execute(t.Context(), cfg, &opened{backend: broken}, nil, &out, &out)
+	r, err := execute(t.Context(), cfg, &opened{backend: broken}, nil, newProgress(&out))
 	require.NoError(t, err)
-	require.Equal(t, 1, status)
-	require.Contains(t, out.String(), "FAILED: ")
+	require.Equal(t, 1, r.status())
+	require.Contains(t, table(t, r), "FAILED: ")
 }

@@ -64,11 +64,11 @@ func TestTheLastLineSaysWhatIsWrong(t *testing.T) {
 	r := example()
 	r.Doubled, r.Example = 3, []int64{17, 4711}
 	require.Contains(t, table(t, r),
-		"FAILED: 3 effects doubled (the first by deliveries 17 and 4711), 0 operations lost, 0 replays of another operation\n")
+		"FAILED: 3 effects doubled (the first by deliveries 17 and 4711), 0 operations lost, 0 outcomes forgotten, 0 answers to another request\n")
 	require.True(t, r.failed())
 	r = example()
 	r.Lost = 1
-	require.Contains(t, table(t, r), "FAILED: 0 effects doubled, 1 operations lost, 0 replays of another operation\n")
+	require.Contains(t, table(t, r), "FAILED: 0 effects doubled, 1 operations lost, 0 outcomes forgotten, 0 answers to another request\n")
 	require.True(t, r.failed())
 	r = example()
 	r.Wrong = 1

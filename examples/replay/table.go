@@ -54,10 +54,12 @@ func rows() []row {
 		{"  the key of another request", number(func(f *figures) int64 { return f.OtherBody }), false},
 		{"  unreadable", number(func(f *figures) int64 { return f.Unreadable }), true},
 		{"errors, delivered again", number(func(f *figures) int64 { return f.Errors }), true},
+		{"restarts of a server", number(func(f *figures) int64 { return f.Restarts }), false},
 		{"killed attempts", number(func(f *figures) int64 { return f.Killed }), true},
 		{"DOUBLED EFFECTS", number(func(f *figures) int64 { return f.Doubled }), true},
 		{"  charged too much", func(f *figures) string { return money(f.Overcharged) }, true},
 		{"LOST OPERATIONS", number(func(f *figures) int64 { return f.Lost }), true},
+		{"FORGOTTEN OUTCOMES", number(func(f *figures) int64 { return f.Forgotten }), false},
 		{"deliveries per second", number(func(f *figures) int64 { return int64(f.Throughput) }), true},
 		{"seconds", func(f *figures) string { return fmt.Sprintf("%.1f", f.Seconds) }, true},
 	}
@@ -85,6 +87,7 @@ func (r *report) table(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 	}
+	r.tierRows(&b, cols)
 	fmt.Fprintf(&b, "\n%-30s%15s%15s%15s%15s\n", "store's overhead per call", "calls", "p50", "p99", "max")
 	for _, q := range []struct {
 		name string
@@ -92,10 +95,34 @@ func (r *report) table(w io.Writer) error {
 	}{{"first executions", r.Overhead.First}, {"replays", r.Overhead.Replay}} {
 		fmt.Fprintf(&b, "%-30s%15s%15s%15s%15s\n", q.name, grouped(q.q.Calls), short(q.q.P50), short(q.q.P99), short(q.q.Max))
 	}
+	if s := r.Slowest; s != nil {
+		fmt.Fprintf(&b, "\nslowest delivery: %s of %s, %v after its first failure\n  %s\n", s.Delivery, s.Key, s.Took.Round(time.Millisecond), s.Story)
+	}
 	fmt.Fprintf(&b, "\nstore %s, policy %s, %d workers in %d processes, seed %d, peak memory %s MB\n%s\n",
 		r.Store, r.Policy, r.Workers, r.Processes, r.Seed, grouped(r.PeakMemory>>20), r.conclusion())
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// tierRows writes what each tier saw, below the columns of the passes.
+func (r *report) tierRows(b *strings.Builder, cols []column) {
+	for i, t := range r.Tiers {
+		fmt.Fprintf(b, "\ncalls that %s saw\n", t.Tier)
+		for _, name := range callNames {
+			if t.Calls[name] == 0 {
+				continue
+			}
+			fmt.Fprintf(b, "  %-28s", words(name))
+			for _, c := range cols {
+				value := "-"
+				if c.idem {
+					value = grouped(c.f.Tiers[i].Calls[name])
+				}
+				fmt.Fprintf(b, "%15s", value)
+			}
+			b.WriteByte('\n')
+		}
+	}
 }
 
 // short rounds to what can be told apart at a glance.
@@ -110,7 +137,7 @@ func short(d time.Duration) string {
 }
 
 // failed reports whether the run has shown a fault.
-func (r *report) failed() bool { return r.Doubled > 0 || r.Lost > 0 || r.Wrong > 0 }
+func (r *report) failed() bool { return r.Doubled > 0 || r.Lost > 0 || r.Forgotten > 0 || r.Wrong > 0 }
 
 // conclusion is the run in one line.
 func (r *report) conclusion() string {
@@ -120,8 +147,8 @@ func (r *report) conclusion() string {
 		if len(r.Example) == 2 {
 			example = fmt.Sprintf(" (the first by deliveries %d and %d)", r.Example[0], r.Example[1])
 		}
-		return fmt.Sprintf("FAILED: %s effects doubled%s, %s operations lost, %s replays of another operation",
-			grouped(r.Doubled), example, grouped(r.Lost), grouped(r.Wrong))
+		return fmt.Sprintf("FAILED: %s effects doubled%s, %s operations lost, %s outcomes forgotten, %s answers to another request",
+			grouped(r.Doubled), example, grouped(r.Lost), grouped(r.Forgotten), grouped(r.Wrong))
 	case r.Unsettled > 0:
 		return fmt.Sprintf("INCOMPLETE: %s deliveries found no end", grouped(r.Unsettled))
 	}

@@ -18,8 +18,9 @@ type tally struct {
 	killed    atomic.Int64 // calls that died with their process
 	held      atomic.Int64 // calls that were told "outcome unknown"
 	resolved  atomic.Int64 // keys that the operator resolved
-	wrong     atomic.Int64 // replays that were not the answer to their operation
+	wrong     atomic.Int64 // answers that belong to another request
 	givenUp   atomic.Int64 // deliveries that found no end
+	restarts  atomic.Int64 // of a server
 }
 
 // overheads are what the store adds to calls: their time less the time inside
@@ -40,8 +41,9 @@ func (o *overheads) add(e ending) {
 	}
 }
 
-// count counts how a call ended.
-func (t *tally) count(k endingKind) {
+// count counts how a call ended, and returns how many deliveries are settled if
+// this one is.
+func (t *tally) count(k endingKind) int64 {
 	switch k {
 	case executed:
 		t.executed.Add(1)
@@ -60,7 +62,8 @@ func (t *tally) count(k endingKind) {
 	case unknownOutcome:
 		t.held.Add(1)
 	}
-	if k.settled() {
-		t.settled.Add(1)
+	if !k.settled() {
+		return 0
 	}
+	return t.settled.Add(1)
 }
