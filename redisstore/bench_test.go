@@ -16,6 +16,7 @@ import (
 
 	"github.com/idem-go/idem/driver"
 	"github.com/idem-go/idem/internal/testenv"
+	"github.com/idem-go/idem/redisstore"
 	"github.com/idem-go/idem/storetest"
 )
 
@@ -23,6 +24,54 @@ func BenchmarkRedis(b *testing.B) {
 	rdb := connect(b, testenv.OwnRedis(b, testenv.RedisConfig{}).Addr(), func(o *redis.Options) { o.PoolSize = 64 })
 	h := &harness{prefix: prefix(), dial: func(testing.TB) redis.UniversalClient { return rdb }}
 	storetest.Bench(b, h.storetest())
+}
+
+// BenchmarkMemory reports what a record takes of the server, by used_memory, in
+// bytes: 20,000 records with keys of 24 bytes, and a plain SET with an expiry.
+func BenchmarkMemory(b *testing.B) {
+	s := testenv.OwnRedis(b, testenv.RedisConfig{})
+	rdb := connect(b, s.Addr())
+	store := open(b, rdb, func(o *redisstore.Options) { o.Prefix = "i:" })
+	cache, err := redisstore.NewCache(rdb, &redisstore.CacheOptions{Prefix: "i:"})
+	require.NoError(b, err)
+	value := strings.Repeat("x", 200)
+	ctx := b.Context()
+	key := func(i int) string { return fmt.Sprintf("payment:%012d", i) } // 20 bytes, 24 with prefix and tag
+	claim := func(i int, change ...func(*driver.ClaimParams)) driver.Ref {
+		return acquire(b, store, key(i), change...)
+	}
+	for name, write := range map[string]func(i int){
+		"plain":            func(i int) { require.NoError(b, rdb.Set(ctx, "i:{}"+key(i), value, time.Hour).Err()) },
+		"claim":            func(i int) { claim(i) },
+		"done":             func(i int) { complete(b, store, claim(i), value) },
+		"done,fingerprint": func(i int) { complete(b, store, claim(i, printed("a")), value) },
+		"done,20B":         func(i int) { complete(b, store, claim(i), value[:20]) },
+		"copy": func(i int) {
+			rec := &driver.Record{Key: key(i), State: driver.Succeeded, Token: 1, Revision: 1, Outcome: success(value)}
+			require.NoError(b, cache.Put(ctx, &driver.PutParams{Record: rec, TTL: time.Hour}))
+		},
+	} {
+		const records = 20_000
+		require.NoError(b, rdb.FlushAll(ctx).Err())
+		before := used(b, rdb)
+		for i := range records {
+			write(i)
+		}
+		b.ReportMetric(float64(used(b, rdb)-before)/records, name+"-B/record")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+func used(b *testing.B, rdb *redis.Client) (n int) {
+	b.Helper()
+	for line := range strings.Lines(rdb.Info(b.Context(), "memory").Val()) {
+		if rest, ok := strings.CutPrefix(line, "used_memory:"); ok {
+			_, err := fmt.Sscan(rest, &n)
+			require.NoError(b, err)
+		}
+	}
+	require.Positive(b, n)
+	return n
 }
 
 // variant is one way to answer a duplicate, or to execute first.

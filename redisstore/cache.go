@@ -42,8 +42,8 @@ type CacheOptions struct {
 // an evicted marker of Delete lets an older copy in. Its prefix must be another
 // one than a [Backend]'s: the default of a Backend is refused, its names are never
 // those of a Backend with the same prefix, and what looks like a Backend's record
-// is neither served nor overwritten. It needs +evalsha, +eval, +get, +set, +info,
-// +time, +pttl and +del on its own prefix.
+// is neither served nor overwritten. The rights it needs are in the package
+// documentation.
 type Cache struct {
 	on  *Backend // over the same client, with the names of copies
 	get script

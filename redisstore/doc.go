@@ -71,8 +71,12 @@
 //
 // Without +config|get, Check warns that it cannot see how the server persists.
 // Without +publish, +subscribe, +unsubscribe and +setrange those who wait poll,
-// without +scan nothing can be listed. Options.MinReplicas needs +ping and +wait
-// besides; a Cluster client needs +cluster|slots, +command and +readonly.
+// without +scan nothing can be listed. Options.MinReplicas needs +ping +wait
+// besides; a Cluster client needs +cluster|slots +command +readonly. The user of a
+// [Cache] needs
+//
+//	user idem-cache on >password ~idem-cache:* +evalsha +eval +get +set
+//	  +time +info +pttl +del
 //
 // # Hints
 //

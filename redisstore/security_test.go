@@ -22,15 +22,25 @@ import (
 
 const canary = "hunter2-canary-7f3a"
 
-// documented returns the rights that the package documentation grants: the lines
-// of its ACL, joined.
-func documented(t *testing.T) []string {
+// documented returns the rights that the package documentation grants to a user:
+// the lines of its ACL, joined.
+func documented(t *testing.T, user string) []string {
 	t.Helper()
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	found := regexp.MustCompile(`(?m)^//\tuser idem on (.*(?:\n//\t  .*)*)$`).FindSubmatch(text)
+	found := regexp.MustCompile(`(?m)^//\tuser ` + user + ` on (.*(?:\n//\t  .*)*)$`).FindSubmatch(text)
 	require.NotNil(t, found, "doc.go grants nothing")
 	return strings.Fields(strings.ReplaceAll(string(found[1]), "//", ""))
+}
+
+// besides returns the rights that the package documentation says are needed for
+// one thing more.
+func besides(t *testing.T, rights string) []string {
+	t.Helper()
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	require.Contains(t, strings.ReplaceAll(string(text), "\n// ", " "), "needs "+rights)
+	return strings.Fields(rights)
 }
 
 // withRights starts a server with one user, and returns a harness of that user.
@@ -47,13 +57,68 @@ func withRights(t *testing.T, rights []string) *harness {
 // K12: the suite passes under exactly the rights that the documentation grants.
 func TestTheContractHoldsUnderTheDocumentedRights(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, withRights(t, documented(t)).storetest())
+	storetest.Run(t, withRights(t, documented(t, "idem")).storetest())
+}
+
+// The same for a Cluster, whose client asks for more.
+func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
+	t.Parallel()
+	c := testenv.OwnRedisCluster(t)
+	rights := append(documented(t, "idem"), besides(t, "+cluster|slots +command +readonly")...)
+	rights = append(rights, besides(t, "+ping +wait")...)
+	for _, node := range c.Nodes {
+		_, err := node.Do(t.Context(), append([]any{"ACL", "SETUSER", "idem", "on"}, anys(rights)...)...)
+		require.NoError(t, err)
+	}
+	as := func(o *redis.ClusterOptions) { o.Username, o.Password = "idem", "password" }
+	b := open(t, cluster(t, c, as), func(o *redisstore.Options) { o.Prefix = "idem:" }, awaiting(1, 2*time.Second))
+	require.NoError(t, everything(t, b))
+	reading := func(o *redis.ClusterOptions) { as(o); o.ReadOnly = true }
+	require.NoError(t, everything(t, open(t, cluster(t, c, reading), func(o *redisstore.Options) { o.Prefix = "idem:other" })))
+}
+
+func anys(texts []string) (out []any) {
+	for _, s := range texts {
+		out = append(out, s)
+	}
+	return out
+}
+
+// K12: a Cache needs fewer, and each of them.
+func TestACacheNeedsTheDocumentedRightsOnly(t *testing.T) {
+	t.Parallel()
+	rights := documented(t, "idem-cache")
+	as := func(o *redis.Options) { o.Username, o.Password = "idem", "password" }
+	work := func(t *testing.T, rights []string) error {
+		t.Helper()
+		s := testenv.OwnRedis(t, testenv.RedisConfig{ACL: "user default off\nuser idem on " + strings.Join(rights, " ")})
+		c := openCache(t, connect(t, s.Addr(), as), "idem-cache:")
+		p := &driver.PutParams{Record: revised(1), TTL: time.Hour}
+		_, err := c.Get(t.Context(), "none")
+		require.Error(t, err)
+		errs := []error{c.Put(t.Context(), p), c.Put(t.Context(), p)}
+		_, err = c.Get(t.Context(), "k")
+		return errors.Join(append(errs, err, c.Delete(t.Context(), "k", time.Hour), c.Delete(t.Context(), "k", time.Minute),
+			c.Delete(t.Context(), "k2", 0))...)
+	}
+	require.NoError(t, work(t, rights))
+	for i, right := range rights {
+		if !strings.HasPrefix(right, "+") {
+			continue
+		}
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			err := work(t, slices.Delete(slices.Clone(rights), i, i+1))
+			require.Error(t, err)
+			require.Regexp(t, `NOPERM|can't run this command`, err.Error())
+		})
+	}
 }
 
 // K12: each right is needed, and without it something says so.
 func TestOneRightFewerFailsClearly(t *testing.T) {
 	t.Parallel()
-	rights := documented(t)
+	rights := documented(t, "idem")
 	for i, right := range rights {
 		if !strings.HasPrefix(right, "+") && !strings.HasPrefix(right, "&") ||
 			right == "+unsubscribe" { // without it, channels stay subscribed until the last watch ends
