@@ -19,9 +19,11 @@ SIM_FIRST      ?= 1
 SIM_TWICE      ?= 1000
 FUZZTIME       ?= 10s
 BENCHTIME      ?= 1s
+PEER_ROUNDS    ?= 41
 NIGHTLY_SEEDS  ?= 10000000
 NIGHTLY_FUZZ   ?= 5m
 COVER_FLOOR    ?= 90
+BACKOFF_FLOOR  ?= 95
 COVER_PACKAGES := . ./driver ./memstore
 
 GOLANGCI_VERSION := v2.15.0
@@ -99,19 +101,32 @@ $(GOLANGCI):
 # One profile over the tests of all three packages, reported by package: the
 # conformance suite that memstore runs is what covers driver.
 .PHONY: cover
-cover: ## Coverage of root, driver and memstore; fails under COVER_FLOOR per cent
+cover: ## Coverage of root, driver and memstore, and of backoff; fails under COVER_FLOOR and BACKOFF_FLOOR per cent
 	@rm -rf bin/cover && mkdir -p bin/cover
 	$(GO) test -count=1 -cover -coverpkg=$(subst $() ,$(comma),$(COVER_PACKAGES)) $(COVER_PACKAGES) -args -test.gocoverdir=$(CURDIR)/bin/cover
 	@$(GO) tool covdata percent -i=bin/cover | awk -v floor=$(COVER_FLOOR) ' \
 		{ p = $$0; sub(/.*coverage: /, "", p); sub(/%.*/, "", p); ok = p + 0 >= floor; bad += !ok; n++ } \
 		{ printf "%-40s %6.1f %% %s\n", $$1, p, ok ? "" : "under the floor of " floor " %" } \
 		END { if (n != $(words $(COVER_PACKAGES))) { print "cover: " n " packages measured, not $(words $(COVER_PACKAGES))"; exit 1 } exit bad > 0 }'
+	@$(GO) test -count=1 -cover ./backoff | awk -v floor=$(BACKOFF_FLOOR) ' \
+		{ print } match($$0, /coverage: [0-9.]+/) { p = substr($$0, RSTART + 10, RLENGTH - 10) + 0 } \
+		END { if (p < floor) { print "cover: backoff is under the floor of " floor " %"; exit 1 } }'
 
 .PHONY: bench bench-smoke
 bench: ## All benchmarks, BENCHTIME each
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime=$(BENCHTIME) ./...
 bench-smoke: ## Each benchmark once, so that none rots
 	$(GO) test -short -run '^$$' -bench . -benchtime=1x ./...
+
+.PHONY: bench-peers probe-peers
+bench-peers: ## Package backoff and other libraries at the same work, in PEER_ROUNDS turns each
+	cd benchmarks && $(GO) run ./speed -rounds=$(PEER_ROUNDS)
+probe-peers: ## What other libraries answer to the questions that package backoff is tested with
+	cd benchmarks && $(GO) test -count=1 -v ./retry
+
+.PHONY: simulate
+simulate: ## The jitter simulation: prints the table, writes docs/jitter.svg
+	$(GO) run ./backoff/simulate
 
 
 .PHONY: fuzz

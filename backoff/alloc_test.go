@@ -19,6 +19,7 @@ func TestAllocationsStayWithinTheirBudgets(t *testing.T) {
 	ctx := t.Context()
 	circuit := newCircuit(t, nil)
 	full := &backoff.Policy{Budget: newBudget(t, nil), Breaker: circuit}
+	again, failure := &backoff.Policy{Base: backoff.NoDelay}, transient()
 	value := func(context.Context) (int, error) { return 7, nil }
 	nothing := func(context.Context) error { return nil }
 	for name, tc := range map[string]struct {
@@ -28,7 +29,18 @@ func TestAllocationsStayWithinTheirBudgets(t *testing.T) {
 		"first try":                         {1, func() bool { v, err := backoff.Do(ctx, &backoff.Policy{}, value); return v == 7 && err == nil }},
 		"first try, no value":               {1, func() bool { return backoff.Run(ctx, nil, nothing) == nil }},
 		"first try with budget and circuit": {1, func() bool { v, err := backoff.Do(ctx, full, value); return v == 7 && err == nil }},
-		"first try that is the only one":    {0, func() bool { return backoff.Run(ctx, &backoff.Policy{MaxAttempts: 1}, nothing) == nil }},
+		"a retry": {1, func() bool {
+			calls := 0
+			err := backoff.Run(ctx, again, func(context.Context) error {
+				if calls++; calls == 1 {
+					return failure
+				}
+				return nil
+			})
+			return calls == 2 && err == nil
+		}},
+		"classes of an error":            {0, func() bool { return backoff.Classify(failure) == backoff.Transient && backoff.NothingSent(failure) }},
+		"first try that is the only one": {0, func() bool { return backoff.Run(ctx, &backoff.Policy{MaxAttempts: 1}, nothing) == nil }},
 		"circuit, closed": {0, func() bool {
 			done, err := circuit.Allow()
 			done(nil)

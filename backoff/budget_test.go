@@ -123,6 +123,23 @@ func TestTimeEarnsRetries(t *testing.T) {
 	})
 }
 
+// backoff.md 2.2: the SRE book's budget for a whole process, 60 retries a minute,
+// and then fail without a retry.
+func TestABudgetByTimeAloneIsTheSREBooksServerWideOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(t, &backoff.BudgetOptions{Ratio: backoff.NoRatio, PerSecond: 1, Burst: 1})
+		p := &backoff.Policy{Budget: b, Base: backoff.NoDelay}
+		const minutes = 10
+		op := failing(transient())
+		for range minutes * 60 * 20 { // an outage, at 20 requests a second
+			require.ErrorIs(t, backoff.Run(t.Context(), p, op.run), errX)
+			time.Sleep(time.Second / 20)
+		}
+		require.InDelta(t, minutes*60, op.count-minutes*60*20, 1, "retries")
+	})
+}
+
 // The bound of the documentation, at every moment of many interleavings: after n
 // requests and t seconds, retries ≤ Burst + Ratio·n + PerSecond·t.
 func TestRetriesStayWithinTheBoundInEveryInterleaving(t *testing.T) {

@@ -1,6 +1,7 @@
 package backoff
 
 import (
+	"math"
 	"slices"
 	"time"
 )
@@ -37,7 +38,7 @@ func (c *Circuit) admitProbe(now time.Duration) (ticket, error) {
 		c.probes = c.probes[1:]
 	}
 	c.issued++
-	c.probes = append(c.probes, probe{number: c.issued, lease: now + c.opts.Open})
+	c.probes = append(c.probes, probe{number: c.issued, lease: later(now, c.opts.Open)})
 	return ticket{term: c.term, probe: c.issued}, nil
 }
 
@@ -47,16 +48,19 @@ func (c *Circuit) settle(t ticket, o outcome) {
 	if o == neutral && t.probe == 0 {
 		return
 	}
-	now := c.now()
+	now, random := c.now(), uint64(0)
+	if o == failed {
+		random = c.opts.Rand() // not under the lock: it is the caller's code
+	}
 	c.mu.Lock()
 	switch {
 	case t.term != c.term:
 	case t.probe != 0:
-		c.settleProbe(now, t.probe, o)
+		c.settleProbe(now, t.probe, o, random)
 	default:
 		c.window.add(now, o == failed)
 		if o == failed && c.tooMany() {
-			c.open(now)
+			c.open(now, random)
 		}
 	}
 	c.mu.Unlock()
@@ -69,7 +73,7 @@ func (c *Circuit) tooMany() bool {
 	return sum.calls >= c.opts.MinCalls && float64(sum.failures) >= c.opts.FailureRatio*float64(sum.calls)
 }
 
-func (c *Circuit) settleProbe(now time.Duration, number uint64, o outcome) {
+func (c *Circuit) settleProbe(now time.Duration, number uint64, o outcome, random uint64) {
 	i := slices.IndexFunc(c.probes, func(p probe) bool { return p.number == number })
 	if i < 0 {
 		return
@@ -78,7 +82,7 @@ func (c *Circuit) settleProbe(now time.Duration, number uint64, o outcome) {
 	switch o {
 	case neutral:
 	case failed:
-		c.open(now)
+		c.open(now, random)
 	case succeeded:
 		if c.good++; c.good >= c.opts.Successes {
 			c.enter(Closed)
@@ -87,10 +91,16 @@ func (c *Circuit) settleProbe(now time.Duration, number uint64, o outcome) {
 }
 
 // open begins to refuse calls.
-func (c *Circuit) open(now time.Duration) {
+func (c *Circuit) open(now time.Duration, random uint64) {
 	c.opened++
-	c.until = now + Equal.delay(c.opts.Open, c.opts.MaxOpen, c.opened, 0, c.opts.Rand())
+	c.until = later(now, Equal.delay(c.opts.Open, c.opts.MaxOpen, c.opened, 0, random))
 	c.enter(Open)
+}
+
+// later is now + d without overflow: an Open of MaxInt64 is "until somebody makes
+// another circuit".
+func later(now, d time.Duration) time.Duration {
+	return now + min(d, math.MaxInt64-max(now, 0))
 }
 
 // enter begins a new term.

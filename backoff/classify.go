@@ -51,7 +51,8 @@ func NothingSent(err error) bool {
 // recognise returns what the tree of err says, marks included, and the zero
 // Class if it says nothing. A branch of a join that says nothing counts as silent.
 func recognise(err error, silent Class) Class {
-	nodes, branches := chain(err)
+	var room [shortChain]error
+	nodes, branches := chain(err, room[:])
 	if m, ok := last[*marked](nodes); ok {
 		return m.class
 	}

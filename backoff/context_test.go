@@ -3,6 +3,7 @@ package backoff_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,4 +264,26 @@ func TestTheContextOfAnAttemptEndsWithIt(t *testing.T) {
 		return transient()
 	})
 	require.Len(t, seen, 3)
+}
+
+// Neither the loop nor the contexts it makes start a goroutine, and nothing of a
+// call is left when it has ended.
+//
+//nolint:paralleltest // it counts the goroutines of the whole process
+func TestALoopStartsNoGoroutine(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	before, most := runtime.NumGoroutine(), 0
+	p := &backoff.Policy{Timeout: time.Hour, Base: time.Nanosecond}
+	count := func(context.Context) error {
+		most = max(most, runtime.NumGoroutine())
+		return transient()
+	}
+	for range 100 {
+		_ = backoff.Run(ctx, p, func(ctx context.Context) error {
+			return errors.Join(backoff.Run(ctx, p, count), backoff.Run(backoff.Detach(ctx), p, count))
+		})
+	}
+	require.LessOrEqual(t, most, before)
+	require.LessOrEqual(t, runtime.NumGoroutine(), before)
 }

@@ -108,7 +108,7 @@ func ceiling(base, limit time.Duration, attempt int) time.Duration {
 	switch {
 	case base <= 0 || limit <= 0:
 		return 0
-	case base > limit>>n: // also for n beyond 62, where nothing is left of limit
+	case n > 62 || base > limit>>n: // beyond 62 nothing is left of limit
 		return limit
 	}
 	return base << n

@@ -27,7 +27,8 @@ func Mark(err error, c Class) error {
 //
 // A nil pointer inside the tree, typed as an error, has no mark.
 func Marked(err error) (Class, bool) {
-	nodes, branches := chain(err)
+	var room [shortChain]error
+	nodes, branches := chain(err, room[:])
 	if m, ok := last[*marked](nodes); ok {
 		return m.class, true
 	}
@@ -72,11 +73,15 @@ func isNil(err error) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
+// shortChain is how many errors a chain can have without an allocation.
+const shortChain = 8
+
 // chain follows err down to its first mark, its first loop ([Error]), its first
 // join or its end. It returns the errors on the way, outermost first, with the
 // mark or the loop as the last one; and the branches of the join. Nil pointers
-// end a chain unseen.
-func chain(err error) (nodes, branches []error) {
+// end a chain unseen. The nodes begin in room, which callers have on their stack.
+func chain(err error, room []error) (nodes, branches []error) {
+	nodes = room[:0]
 	for !isNil(err) {
 		nodes = append(nodes, err)
 		switch e := any(err).(type) {
@@ -120,7 +125,8 @@ func is(err, target error) bool {
 // hasMark reports whether any mark in the tree of err, also one below another
 // mark, is of class c.
 func hasMark(err error, c Class) bool {
-	nodes, branches := chain(err)
+	var room [shortChain]error
+	nodes, branches := chain(err, room[:])
 	if m, ok := last[*marked](nodes); ok {
 		return m.class == c || hasMark(m.cause, c)
 	}

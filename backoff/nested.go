@@ -96,7 +96,8 @@ func (p *Policy) once(ctx context.Context, outer *loopContext, op func(context.C
 // repeated. A mark that the operation has set around that error says otherwise;
 // one inside it, of an attempt of that loop, does not.
 func stoppedBelow(err error) error {
-	nodes, branches := chain(err)
+	var room [shortChain]error
+	nodes, branches := chain(err, room[:])
 	if _, overruled := last[*marked](nodes); overruled {
 		return nil
 	}

@@ -55,6 +55,7 @@ func FuzzPolicy(f *testing.F) {
 	f.Add(uint64(1), 3, int64(50e6), int64(0), int64(20e9), uint8(0), int64(0), int64(0))
 	f.Add(uint64(2), 0, int64(0), int64(-1), int64(1), uint8(2), int64(math.MaxInt64), int64(5e9))
 	f.Add(uint64(3), -1, int64(-1), int64(math.MaxInt64), int64(math.MaxInt64), uint8(1), int64(1), int64(-1))
+	f.Add(uint64(5), 5, int64(1), int64(math.MaxInt64), int64(math.MaxInt64), uint8(3), int64(math.MaxInt64), int64(math.MaxInt64))
 	f.Add(uint64(4), -2, int64(math.MinInt64), int64(1), int64(-1), uint8(255), int64(0), int64(0))
 	f.Fuzz(func(t *testing.T, seed uint64, attempts int, base, throttled, limit int64, jitter uint8, maxHint, timeout int64) {
 		synctest.Test(t, func(t *testing.T) {

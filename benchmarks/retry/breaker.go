@@ -26,14 +26,19 @@ func Breakers() ([]BreakerPeer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sony := gobreaker.NewTwoStepCircuitBreaker[int](gobreaker.Settings{
+	settings := gobreaker.Settings{
 		Interval: 10 * time.Second, BucketPeriod: time.Second,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return c.Requests >= 20 && 2*c.TotalFailures >= c.Requests },
-	})
+	}
+	sony, around := gobreaker.NewTwoStepCircuitBreaker[int](settings), gobreaker.NewCircuitBreaker[int](settings)
 	failsafe := circuitbreaker.NewBuilder[int]().WithFailureRateThreshold(0.5, 20, 10*time.Second).Build()
 	return []BreakerPeer{
 		{Idem, func() bool { return pass(circuit) }},
-		{"gobreaker 2.4", func() bool { return pass(sony) }},
+		{"gobreaker 2.4, two steps", func() bool { return pass(sony) }},
+		{"gobreaker 2.4, around a call", func() bool {
+			_, err := around.Execute(func() (int, error) { return 0, nil })
+			return err == nil
+		}},
 		{"failsafe-go 0.9", func() bool {
 			ok := failsafe.TryAcquirePermit()
 			if ok {

@@ -74,7 +74,7 @@ func again(ctx context.Context) []Subject {
 
 func delays() []Subject {
 	subjects := []Subject{}
-	for _, p := range Peers() {
+	for _, p := range append(Peers(), handedIn()) {
 		if p.Delay == nil {
 			continue
 		}

@@ -3,8 +3,10 @@
 //
 //	cd benchmarks && GOWORK=off go run ./speed
 //
-// The libraries take turns, several rounds of them, and the fastest round of each
-// counts: so whatever else the machine does falls on all of them.
+// The libraries take turns, in many short rounds, and each round begins with
+// another of them: so whatever else the machine does falls on all of them. Of the
+// turns of each it prints the median and the best; on a machine that is busy the
+// best is the figure to trust.
 package main
 
 import (
@@ -14,23 +16,27 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"text/tabwriter"
 
 	"github.com/idem-go/idem/benchmarks/retry"
 )
 
-// figures are the best of the rounds.
+// figures are what one library's turns took.
 type figures struct {
-	nanos  float64
+	nanos  []float64 // sorted once all are there
 	bytes  int64
 	allocs int64
 }
 
+func (f figures) best() float64   { return f.nanos[0] }
+func (f figures) median() float64 { return f.nanos[len(f.nanos)/2] }
+
 func main() {
 	testing.Init()
-	rounds := flag.Int("rounds", 7, "how often each library has its turn")
-	if err := flag.Set("test.benchtime", "100ms"); err != nil {
+	rounds := flag.Int("rounds", 41, "how often each library has its turn")
+	if err := flag.Set("test.benchtime", "10ms"); err != nil {
 		panic(err)
 	}
 	flag.Parse()
@@ -41,11 +47,14 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer, rounds int) error {
+	if rounds < 1 {
+		return fmt.Errorf("rounds is %d", rounds)
+	}
 	works, err := retry.Works(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "%s %s/%s, best of %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds); err != nil {
+	if _, err := fmt.Fprintf(out, "%s %s/%s, %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, rounds); err != nil {
 		return err
 	}
 	for _, w := range works {
@@ -57,26 +66,30 @@ func run(ctx context.Context, out io.Writer, rounds int) error {
 }
 
 func measure(subjects []retry.Subject, rounds int) []figures {
-	best := make([]figures, len(subjects))
+	all := make([]figures, len(subjects))
 	for round := range rounds {
-		for i, s := range subjects {
-			r := testing.Benchmark(s.Run)
-			nanos := float64(r.T.Nanoseconds()) / float64(r.N)
-			if round == 0 || nanos < best[i].nanos {
-				best[i] = figures{nanos, r.AllocedBytesPerOp(), r.AllocsPerOp()}
-			}
+		for turn := range subjects {
+			i := (round + turn) % len(subjects)
+			r := testing.Benchmark(subjects[i].Run)
+			all[i].nanos = append(all[i].nanos, float64(r.T.Nanoseconds())/float64(r.N))
+			all[i].bytes, all[i].allocs = r.AllocedBytesPerOp(), r.AllocsPerOp()
 		}
 	}
-	return best
+	for _, f := range all {
+		slices.Sort(f.nanos)
+	}
+	return all
 }
 
-func report(out io.Writer, work retry.Work, best []figures) error {
+func report(out io.Writer, work retry.Work, all []figures) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, err := fmt.Fprintf(w, "\n%s\t ns\t B\t allocs\t ratio\t\n", work.Title); err != nil {
+	if _, err := fmt.Fprintf(w, "\n%s\t median ns\t best ns\t B\t allocs\t ratio of medians\t of bests\t\n", work.Title); err != nil {
 		return err
 	}
-	for i, f := range best {
-		if _, err := fmt.Fprintf(w, "%s\t%.1f\t%d\t%d\t%.2f\t\n", work.Subjects[i].Name, f.nanos, f.bytes, f.allocs, f.nanos/best[0].nanos); err != nil {
+	idem := all[0]
+	for i, f := range all {
+		if _, err := fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%d\t%d\t%.2f\t%.2f\t\n", work.Subjects[i].Name,
+			f.median(), f.best(), f.bytes, f.allocs, f.median()/idem.median(), f.best()/idem.best()); err != nil {
 			return err
 		}
 	}
