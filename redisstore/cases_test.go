@@ -18,13 +18,13 @@ import (
 
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
-	"github.com/idem-go/idem/internal/fieldcases"
+	"github.com/idem-go/idem/internal/corecases"
 	"github.com/idem-go/idem/internal/testenv"
 	"github.com/idem-go/idem/redisstore"
 )
 
-// C01, C02, C05, C07, C08, C10, C13, C14, C17, C25, C28, C46, C55: the cases that
-// say nothing about a backend.
+// C01, C02, C05, C07, C08, C10, C13, C14, C17, C25, C28, C31, C32, C34, C46, C53,
+// C55, C56, C58, C61: the cases that say nothing about a backend.
 func TestTheCasesFromTheFieldHold(t *testing.T) {
 	t.Parallel()
 	for title, dial := range map[string]func() redis.UniversalClient{
@@ -33,11 +33,9 @@ func TestTheCasesFromTheFieldHold(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			rdb, at := dial(), prefix()
-			fieldcases.Run(t, func(tb testing.TB) driver.Backend {
-				tb.Helper()
-				return open(tb, rdb, func(o *redisstore.Options) { o.Prefix = at })
-			})
+			rdb := dial()
+			h := &harness{prefix: prefix(), dial: func(testing.TB) redis.UniversalClient { return rdb }}
+			corecases.Run(t, h.storetest())
 		})
 	}
 }
