@@ -29,18 +29,28 @@ COVER_PACKAGES := . ./driver ./memstore
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(CURDIR)/bin/golangci-lint-$(GOLANGCI_VERSION)
 
-# $(call each-nested,command) runs a command in each nested module.
-each-nested = for m in $(NESTED); do echo "== $$m"; (cd "$$m" && $(1)); done
+# $(call each-nested,command) runs a command in each nested module; tested-nested
+# in each whose tests need no container engine.
+each-nested   = for m in $(NESTED); do echo "== $$m"; (cd "$$m" && $(1)); done
+tested-nested = for m in $(filter-out integration,$(NESTED)); do echo "== $$m"; (cd "$$m" && $(1)); done
 
 comma := ,
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+
+# The parts of test, one after the other, each with its time.
+TEST_PARTS := servers vet test-race sim mutants-short bench-smoke examples integration-local
 
 .PHONY: test
-test: vet test-race sim mutants-short bench-smoke examples ## All that CI requires: vet, -race, simulation, mutants, every module
+test: ## All that CI requires: servers, vet, -race, simulation, mutants, every module
+	@for part in $(TEST_PARTS); do \
+		begin=$$SECONDS; \
+		$(MAKE) --no-print-directory $$part || { echo "== make $$part: FAILED after $$((SECONDS - begin)) s"; exit 1; }; \
+		echo "== make $$part: passed in $$((SECONDS - begin)) s, at $$SECONDS s"; \
+	done
 
 .PHONY: test-short
 test-short: ## What to run while editing: short tests, cached, no -race
@@ -53,11 +63,22 @@ vet: ## go vet and go.mod, in every module
 	$(GO) mod tidy -diff
 	@$(call each-nested,$(GO) vet ./... && $(GO) mod tidy -diff)
 
-# Not cached: tests that reach a server depend on more than the cache sees.
+.PHONY: servers
+servers: ## Find the servers that tests start, or install them (Debian, Ubuntu, root)
+	@$(GO) run ./internal/testenv/servers
+
+# Not cached: tests that reach a server depend on more than the cache sees. The
+# packages that start servers run one after the other, so that not all of their
+# servers run at once.
+RACE := $(GO) test -race -count=1 -shuffle=on -timeout=15m
 .PHONY: test-race
 test-race: ## All tests of every module with -race, in random order
-	$(GO) test -race -count=1 -shuffle=on -timeout=10m ./...
-	@$(call each-nested,$(GO) test -race -count=1 -shuffle=on -timeout=10m ./...)
+	@list=$$($(GO) list -test -f '{{if .ForTest}}{{.ForTest}} {{join .Deps " "}}{{end}}' ./...); \
+	heavy=$$(awk '/ github.com\/idem-go\/idem\/internal\/testenv( |$$)/ { print $$1 }' <<<"$$list" | sort -u); \
+	[ -n "$$heavy" ] || { echo "test-race: no package starts a server"; exit 1; }; \
+	light=$$($(GO) list ./... | grep -vxF "$$heavy"); \
+	set -x; $(RACE) $$light; $(RACE) -p 1 $$heavy
+	@$(call tested-nested,$(RACE) -p 1 ./...)
 
 .PHONY: deps
 deps: ## The core compiles the standard library and itself, nothing else
@@ -79,6 +100,12 @@ mutants: ## The same with every layer, and the table of what caught what
 examples: ## Build every example and run the quick start
 	$(GO) build -o bin/examples/ ./examples/...
 	$(GO) run ./examples/quickstart
+
+.PHONY: integration integration-local
+integration: ## The suites over each version of each server, in containers (pulls images)
+	cd integration && $(GO) test -count=1 -v -timeout=60m ./...
+integration-local: ## The same path with two images made from local binaries, and an engine if none answers
+	GO=$(GO) bash integration/local.sh
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint $(GOLANGCI_VERSION) in every module
@@ -139,8 +166,9 @@ fuzz: ## Every fuzz target for FUZZTIME
 	done <<<"$$list"
 
 .PHONY: nightly
-nightly: ## -count=20, NIGHTLY_FUZZ a fuzz target, NIGHTLY_SEEDS seeds, every mutant
+nightly: ## Tests again and again, NIGHTLY_FUZZ a fuzz target, NIGHTLY_SEEDS seeds, every mutant
 	$(GO) test -race -count=20 -shuffle=on -timeout=2h . ./memstore
+	$(GO) test -race -count=5 -shuffle=on -timeout=2h -p 1 ./redisstore ./pgstore ./internal/testenv
 	$(MAKE) fuzz FUZZTIME=$(NIGHTLY_FUZZ)
 	$(GO) test -count=1 -timeout=0 -v -run '^TestSimulat' ./internal/sim -sim.first=$(SIM_FIRST) -sim.seeds=$(NIGHTLY_SEEDS) -sim.twice=$(SIM_TWICE) -sim.pairs=1
 	$(MAKE) mutants
