@@ -29,9 +29,6 @@ func sized(n, few int) int {
 	return n
 }
 
-// unhurried lets a statement take its time: filling a table, VACUUM.
-func unhurried(c *poolConfig) { c.ConnConfig.RuntimeParams["statement_timeout"] = "0" }
-
 // benchPlace is a server of the benchmark's own, with room for what is planted;
 // with -short, where only few rows are, the shared one.
 func benchPlace(b *testing.B, settings ...string) place {
@@ -84,7 +81,7 @@ func BenchmarkPurgeAgainstSlices(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
 		p := benchPlace(b, "autovacuum=off")
-		pool := p.pool(b, conns(1), unhurried)
+		pool := p.pool(b, conns(1), unbounded)
 		back := p.backend(b, pool)
 		other, err := pgstore.New(pool, &pgstore.Options{Schema: p.schema, Table: "slices"})
 		require.NoError(b, err)
@@ -216,7 +213,7 @@ func BenchmarkConsumersBesidePurge(b *testing.B) {
 	for range b.N {
 		b.StopTimer()
 		p := benchPlace(b)
-		pool := p.pool(b, conns(workers), unhurried)
+		pool := p.pool(b, conns(workers), unbounded)
 		back := p.backend(b, pool)
 		p.model(b, back)
 		set := ended()

@@ -56,7 +56,7 @@ func BenchmarkBytesPerRecord(b *testing.B) {
 	n := sized(100_000, 400)
 	for range b.N {
 		p := benchPlace(b, "autovacuum=off", "synchronous_commit=off")
-		pool := p.pool(b, conns(workers), unhurried)
+		pool := p.pool(b, conns(workers), unbounded)
 		back := p.backend(b, pool)
 		const day = 24 * time.Hour
 		p.execute(b, back, "stays", n/2, 90*day)
