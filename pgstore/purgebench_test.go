@@ -151,8 +151,20 @@ func quantile(ds []time.Duration, q float64) time.Duration {
 type consumers struct {
 	s       *idem.Store
 	front   atomic.Int64 // how many the purge has removed
+	ended   atomic.Int64 // the last key that had ended and was called: each is called once
 	made    atomic.Int64 // how many new keys have been executed
 	blocked atomic.Int64 // claims that waited for another transaction until they gave up
+}
+
+// nextEnded is a key just before the purge, or in what it removes now.
+func (c *consumers) nextEnded() int64 {
+	for {
+		last := c.ended.Load()
+		next := max(last, c.front.Load()) + rand.Int64N(40) + 1
+		if c.ended.CompareAndSwap(last, next) {
+			return next
+		}
+	}
 }
 
 const workers = 8
@@ -163,7 +175,7 @@ func (c *consumers) call(ctx context.Context) error {
 	case d < 4:
 		key = fmt.Sprint("done ", rand.IntN(1000))
 	case d < 5:
-		key = fmt.Sprint("ended ", c.front.Load()+rand.Int64N(400)+1)
+		key = fmt.Sprint("ended ", c.nextEnded())
 	default:
 		key = fmt.Sprint("new ", c.made.Add(1))
 	}
