@@ -259,6 +259,7 @@ func BenchmarkConsumersBesidePurge(b *testing.B) {
 		b.ReportMetric(float64(quantile(alone, 0.99))/1e3, "alone-p99-µs")
 		b.ReportMetric(float64(quantile(beside, 0.99))/1e3, "beside-p99-µs")
 		b.ReportMetric(float64(quantile(ratios, 0.5))/1000, "p99-x")
+		b.ReportMetric(float64(quantile(alone, 1))/1e3, "alone-worst-µs")
 		b.ReportMetric(float64(quantile(beside, 1))/1e3, "beside-worst-µs")
 		b.ReportMetric(float64(c.blocked.Load()), "blocked")
 		b.ReportMetric(float64(removed)/float64(turns)/span.Seconds(), "removed/s")

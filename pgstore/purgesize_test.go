@@ -51,7 +51,8 @@ func (p place) sizes(b *testing.B, pool *pgxpool.Pool, when string) {
 // BenchmarkBytesPerRecord reports what a record takes in Postgres: fresh, as
 // written by first executions; vacuumed, once the space of the claims' versions
 // is free again; and steady, after three rounds in which half of the records end,
-// are purged, and as many are written anew.
+// are purged, and as many are written anew. wal-B is what an execution writes to the
+// log, with what the server adds to pages after a checkpoint.
 func BenchmarkBytesPerRecord(b *testing.B) {
 	n := sized(100_000, 400)
 	for range b.N {
@@ -59,8 +60,12 @@ func BenchmarkBytesPerRecord(b *testing.B) {
 		pool := p.pool(b, conns(workers), unbounded)
 		back := p.backend(b, pool)
 		const day = 24 * time.Hour
+		const written = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
+		p.exec(b, pool, "CHECKPOINT")
+		before := value[int64](b, p, pool, written)
 		p.execute(b, back, "stays", n/2, 90*day)
 		p.execute(b, back, "ends", n-n/2, 90*day)
+		b.ReportMetric(float64(value[int64](b, p, pool, written)-before)/float64(n), "wal-B")
 		p.sizes(b, pool, "fresh")
 		p.exec(b, pool, "VACUUM {records}")
 		p.sizes(b, pool, "vacuumed")
