@@ -30,9 +30,9 @@ func BenchmarkBytesPerRecord(b *testing.B) {
 		rdb := connect(b, server.Addr(), func(o *redis.Options) { o.PoolSize = 16 })
 		back, err := redisstore.New(rdb, &redisstore.Options{Prefix: "idem:"})
 		require.NoError(b, err)
-		before := used(b, rdb)
+		before := memoryUsed(b, rdb)
 		execute(b, n, func(key string, value []byte) error { return claimAndComplete(b, back, key, value) })
-		b.ReportMetric(float64(used(b, rdb)-before)/float64(n), "record-B")
+		b.ReportMetric(float64(memoryUsed(b, rdb)-before)/float64(n), "record-B")
 		one, err := rdb.MemoryUsage(b.Context(), back.RedisKey(sizedKey(0)), 0).Result()
 		require.NoError(b, err)
 		b.ReportMetric(float64(one), "record-usage-B")
@@ -42,23 +42,23 @@ func BenchmarkBytesPerRecord(b *testing.B) {
 		copies, err := redisstore.NewCache(rdb, nil)
 		require.NoError(b, err)
 		require.NoError(b, rdb.FlushAll(b.Context()).Err())
-		before = used(b, rdb)
+		before = memoryUsed(b, rdb)
 		execute(b, n, func(key string, _ []byte) error {
 			of := *rec
 			of.Key = key
 			return copies.Put(b.Context(), &driver.PutParams{Record: &of, TTL: 7 * 24 * time.Hour})
 		})
-		b.ReportMetric(float64(used(b, rdb)-before)/float64(n), "copy-B")
+		b.ReportMetric(float64(memoryUsed(b, rdb)-before)/float64(n), "copy-B")
 		size, err := rdb.DBSize(b.Context()).Result()
 		require.NoError(b, err)
 		require.Equal(b, int64(n), size)
 
 		require.NoError(b, rdb.FlushAll(b.Context()).Err())
-		before = used(b, rdb)
+		before = memoryUsed(b, rdb)
 		execute(b, n, func(key string, value []byte) error {
 			return rdb.Set(b.Context(), back.RedisKey(key), value, 7*24*time.Hour).Err()
 		})
-		b.ReportMetric(float64(used(b, rdb)-before)/float64(n), "plain-B")
+		b.ReportMetric(float64(memoryUsed(b, rdb)-before)/float64(n), "plain-B")
 		b.ReportMetric(0, "ns/op")
 	}
 }
@@ -95,8 +95,8 @@ func claimAndComplete(b *testing.B, back driver.Backend, key string, value []byt
 	return back.Complete(b.Context(), ref, &driver.CompleteParams{Outcome: driver.Outcome{Value: value}, Retention: week})
 }
 
-// used is the server's used_memory.
-func used(b *testing.B, rdb *redis.Client) int64 {
+// memoryUsed is the server's used_memory.
+func memoryUsed(b *testing.B, rdb *redis.Client) int64 {
 	b.Helper()
 	info, err := rdb.Info(b.Context(), "memory").Result()
 	require.NoError(b, err)
