@@ -28,9 +28,10 @@ type bound struct {
 	begin func(ctx context.Context) (txn, error) // nil: the transaction is the caller's
 	tx    txn                                    // nil: none is open
 
-	saved  bool               // idem_claim is set
-	params driver.ClaimParams // of the claim that stands
-	id     identity           // of the transaction
+	saved    bool               // idem_claim is set
+	params   driver.ClaimParams // of the claim that stands
+	id       identity           // of the transaction
+	recorded bool               // an outcome is
 
 	mu    sync.Mutex // guards the fields below
 	phase phase

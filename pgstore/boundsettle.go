@@ -15,7 +15,9 @@ import (
 // effect of an operation that failed is undone before. It returns ErrLeaseLost if
 // the transaction was rolled back.
 func (t *bound) Complete(ctx context.Context, ref driver.Ref, p *driver.CompleteParams) error {
-	return t.settle(ctx, p.Outcome.Failed, func() error { return t.b.complete(ctx, t, ref, p) })
+	err := t.settle(ctx, p.Outcome.Failed, func() error { return t.b.complete(ctx, t, ref, p) })
+	t.recorded = t.recorded || err == nil
+	return err
 }
 
 // Release implements [driver.Backend]: it undoes the operation's effect, gives the

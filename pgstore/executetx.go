@@ -47,8 +47,8 @@ var ErrOtherDatabase = errors.New("the transaction is in another database than t
 //
 // The Store's backend, or one that it wraps, must be a [Backend] whose table is in
 // the database of db; else ExecuteTx returns [idem.ErrInvalidOption] or
-// [ErrOtherDatabase]. Fast tiers before it are not written: they learn the outcome
-// when it is asked for. ctx is as for Execute.
+// [ErrOtherDatabase]. A fast tier before it is written after the commit only. ctx is
+// as for Execute.
 func ExecuteTx(ctx context.Context, s *idem.Store, db Beginner, key string,
 	op func(ctx context.Context, tx pgx.Tx) (idem.Result, error), opts ...idem.ExecuteOption,
 ) (idem.Result, error) {
@@ -63,7 +63,7 @@ func ExecuteTx(ctx context.Context, s *idem.Store, db Beginner, key string,
 		}
 		return &pgxTxn{tx}, nil
 	}}
-	return t.execute(ctx, s.WithBackend(owning{t}), key, pgxOp(op), opts)
+	return t.execute(ctx, s, owning{t}, key, pgxOp(op), opts)
 }
 
 // ExecuteInTx is ExecuteTx inside a transaction that the caller has begun and is
@@ -81,7 +81,8 @@ func ExecuteTx(ctx context.Context, s *idem.Store, db Beginner, key string,
 // snapshot: begin a new one.
 //
 // The connection of tx is the only one that is used, but for the first call with
-// a Store, which compares the two databases.
+// a Store, which compares the two databases. A fast tier before the table learns the
+// outcome when somebody asks for it.
 func ExecuteInTx(ctx context.Context, s *idem.Store, tx pgx.Tx, key string,
 	op func(ctx context.Context, tx pgx.Tx) (idem.Result, error), opts ...idem.ExecuteOption,
 ) (idem.Result, error) {
@@ -90,7 +91,7 @@ func ExecuteInTx(ctx context.Context, s *idem.Store, tx pgx.Tx, key string,
 		return idem.Result{}, err
 	}
 	t := &bound{b: b, tx: &pgxTxn{tx}}
-	return t.execute(ctx, s.WithBackend(joining{t}), key, pgxOp(op), opts)
+	return t.execute(ctx, s, joining{t}, key, pgxOp(op), opts)
 }
 
 // backendOf finds the pgstore in a Store's chain of backends.
@@ -126,12 +127,21 @@ var errNotYours = errors.New("pgstore: the transaction is committed, or rolled b
 func (lentTx) Commit(context.Context) error   { return errNotYours }
 func (lentTx) Rollback(context.Context) error { return errNotYours }
 
+// refresh lets fast tiers before the table take a copy of what is recorded, once it
+// is committed.
+func (t *bound) refresh(ctx context.Context, chain driver.Backend) {
+	if tiers, ok := driver.As[driver.Refresher](chain); ok && t.recorded && t.begin != nil {
+		tiers.Refresh(context.WithoutCancel(ctx), t.params.Key)
+	}
+}
+
 // execute runs the engine over the bound backend, and tells what became of the
 // transaction where the engine cannot know.
-func (t *bound) execute(ctx context.Context, s *idem.Store, key string, op boundOp, opts []idem.ExecuteOption) (idem.Result, error) {
+func (t *bound) execute(ctx context.Context, s *idem.Store, view driver.Backend, key string, op boundOp, opts []idem.ExecuteOption) (idem.Result, error) {
+	defer t.refresh(ctx, s.Backend())
 	defer t.close(ctx)
 	var failed error
-	res, err := s.Execute(ctx, key, func(ctx context.Context) (idem.Result, error) {
+	res, err := s.WithBackend(view).Execute(ctx, key, func(ctx context.Context) (idem.Result, error) {
 		res, err := op(ctx, t.tx)
 		failed = err
 		return res, err

@@ -29,7 +29,7 @@ func ExecuteSQLTx(ctx context.Context, s *idem.Store, db SQLBeginner, key string
 		return idem.Result{}, err
 	}
 	t := &bound{b: b, begin: func(ctx context.Context) (txn, error) { return beginSQL(ctx, db) }}
-	return t.execute(ctx, s.WithBackend(owning{t}), key, sqlOp(op), opts)
+	return t.execute(ctx, s, owning{t}, key, sqlOp(op), opts)
 }
 
 // ExecuteInSQLTx is [ExecuteInTx] for a transaction of database/sql. The context
@@ -42,7 +42,7 @@ func ExecuteInSQLTx(ctx context.Context, s *idem.Store, tx *sql.Tx, key string,
 		return idem.Result{}, err
 	}
 	t := &bound{b: b, tx: &sqlTxn{tx: tx}}
-	return t.execute(ctx, s.WithBackend(joining{t}), key, sqlOp(op), opts)
+	return t.execute(ctx, s, joining{t}, key, sqlOp(op), opts)
 }
 
 func sqlOp(op func(ctx context.Context, tx *sql.Tx) (idem.Result, error)) boundOp {
