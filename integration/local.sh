@@ -27,10 +27,25 @@ stop() {
 	grep -q " $state/" /proc/mounts 2>/dev/null || rm -rf "$state"
 }
 
+# sweep removes what a run left behind that was killed: this one is alone. Its
+# engine is ending by itself, or is told to.
+sweep() {
+	local left pid
+	for left in /tmp/idem-engine-*; do
+		pid=$(cat "$left/pid" 2>/dev/null) || pid=
+		for n in $(seq 300); do
+			grep -qs "$left" "/proc/$pid/cmdline" || break
+			[ "$n" -ne 150 ] || kill "$pid" 2>/dev/null || true
+			sleep 0.2
+		done
+		grep -q " $left/" /proc/mounts 2>/dev/null || rm -rf "$left"
+	done
+}
+
 # answers says whether an engine answers in time.
 answers() { command -v docker >/dev/null && timeout 20 docker version >/dev/null 2>&1; }
 
-# engine starts one. The short path is for the sockets below it. Nothing of the
+# start starts one. The short path is for the sockets below it. Nothing of the
 # machine's network is changed but that there is a bridge meanwhile.
 start() {
 	command -v dockerd >/dev/null || install docker.io
@@ -61,6 +76,7 @@ install() {
 	sh ../internal/testenv/install.sh "$1" >&2 || true
 }
 
+sweep
 trap stop EXIT
 trap 'exit 1' INT TERM HUP
 if answers; then

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,11 @@ func TestMain(m *testing.M) {
 	if err := engine(); err != nil {
 		fmt.Fprintf(os.Stderr, "integration: no container engine answers; start Docker or set DOCKER_HOST: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 		os.Exit(1)
+	}
+	flag.Parse()
+	// The tests wait more than they compute.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
