@@ -182,7 +182,7 @@ func slotMoves(t *testing.T, c *testenv.RedisCluster) {
 
 func clusterReplicas(t *testing.T, c *testenv.RedisCluster) {
 	t.Helper()
-	b := open(t, cluster(t, c), awaiting(1, 2*time.Second))
+	b := open(t, cluster(t, c), awaiting(1, patience/2))
 	for i := range 20 {
 		key := fmt.Sprint(i)
 		complete(t, b, acquire(t, b, key), "7")
@@ -206,13 +206,14 @@ func clusterCheck(t *testing.T, c *testenv.RedisCluster) {
 func TestASentinelFailoverKeepsOutcomesAndTokensRise(t *testing.T) {
 	t.Parallel()
 	g := testenv.OwnRedisSentinel(t)
-	b := open(t, sentinel(t, g), awaiting(1, time.Second))
+	b := open(t, sentinel(t, g), awaiting(1, patience/2))
 	done, free := acquire(t, b, "done"), acquire(t, b, "free")
 	complete(t, b, done, "7")
 	require.NoError(t, b.Release(t.Context(), free, &driver.ReleaseParams{Retention: kept}))
 	held := acquire(t, b, "held")
 	require.NoError(t, b.Release(t.Context(), held, &driver.ReleaseParams{Held: true, Retention: kept}))
 
+	require.NoError(t, g.ExpectFailure(t.Context()))
 	require.NoError(t, g.Servers[0].Kill())
 	s := store(t, b)
 	var mu sync.Mutex

@@ -17,12 +17,18 @@ import (
 const (
 	takeAll = driver.TakeAbsent | driver.TakeReleased | driver.TakeDoubtful | driver.TakeUnknown | driver.TakeHeld
 	kept    = 24 * time.Hour
+
+	// patience is how long a client waits for a server that is busy with other
+	// tests. No test waits for its end.
+	patience = 40 * time.Second
 )
 
 // connect returns a client for the server at addr, as New wants it.
 func connect(tb testing.TB, addr string, change ...func(*redis.Options)) *redis.Client {
 	tb.Helper()
-	opts := &redis.Options{Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1}
+	opts := &redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience,
+	}
 	for _, f := range change {
 		f(opts)
 	}
@@ -44,7 +50,9 @@ func shared(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
 // cluster returns a client for a cluster, as New wants it.
 func cluster(tb testing.TB, c *testenv.RedisCluster, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	tb.Helper()
-	opts := &redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true}
+	opts := &redis.ClusterOptions{
+		Addrs: c.Addrs(), ContextTimeoutEnabled: true, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience,
+	}
 	for _, f := range change {
 		f(opts)
 	}
@@ -58,6 +66,7 @@ func sentinel(tb testing.TB, g *testenv.RedisSentinel, change ...func(*redis.Fai
 	tb.Helper()
 	opts := &redis.FailoverOptions{
 		MasterName: testenv.RedisSentinelName, SentinelAddrs: g.Addrs(), ContextTimeoutEnabled: true, DialerRetries: 1,
+		DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience,
 	}
 	for _, f := range change {
 		f(opts)

@@ -39,7 +39,7 @@ func awaiting(n int, timeout time.Duration) func(*redisstore.Options) {
 func TestWithMinReplicasACallSaysThatReplicasHaveIt(t *testing.T) {
 	t.Parallel()
 	primary, replica := withReplica(t)
-	b := open(t, connect(t, primary.Addr()), awaiting(1, 2*time.Second))
+	b := open(t, connect(t, primary.Addr()), awaiting(1, patience/2))
 	copied := connect(t, replica.Addr())
 	for i := range 50 {
 		key := strconv.Itoa(i)
@@ -90,7 +90,7 @@ func TestWithoutAcknowledgementACallIsNotSaidToBeMade(t *testing.T) {
 func TestExecuteWithoutAcknowledgementSaysThatItIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	primary, replica := withReplica(t)
-	b := open(t, connect(t, primary.Addr()), awaiting(1, 900*time.Millisecond))
+	b := open(t, connect(t, primary.Addr()), awaiting(1, patience/2))
 	s, n := store(t, b, func(o *idem.Options) { o.RecordTimeout = 1500 * time.Millisecond }), 0
 	res, err := s.Execute(t.Context(), "k", func(ctx context.Context) (idem.Result, error) {
 		require.NoError(t, replica.Freeze())
@@ -113,7 +113,7 @@ func TestAFailoverLosesWhatNoReplicaHadAndTokensStillRise(t *testing.T) {
 	b := open(t, connect(t, primary.Addr()))
 	early := acquire(t, b, "early")
 	complete(t, b, early, "7")
-	acquire(t, open(t, connect(t, primary.Addr()), awaiting(1, 2*time.Second)), "everything before has arrived too")
+	acquire(t, open(t, connect(t, primary.Addr()), awaiting(1, patience/2)), "everything before has arrived too")
 	require.NoError(t, replica.Freeze())
 	late := acquire(t, b, "late")
 	complete(t, b, late, "8")

@@ -71,10 +71,10 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 		require.NoError(t, err)
 	}
 	as := func(o *redis.ClusterOptions) { o.Username, o.Password = "idem", "password" }
-	b := open(t, cluster(t, c, as), func(o *redisstore.Options) { o.Prefix = "idem:" }, awaiting(1, 2*time.Second))
-	require.NoError(t, everything(t, b))
+	b := open(t, cluster(t, c, as), func(o *redisstore.Options) { o.Prefix = "idem:" }, awaiting(1, patience/2))
+	require.NoError(t, everything(t, b, patience))
 	reading := func(o *redis.ClusterOptions) { as(o); o.ReadOnly = true }
-	require.NoError(t, everything(t, open(t, cluster(t, c, reading), func(o *redisstore.Options) { o.Prefix = "idem:other" })))
+	require.NoError(t, everything(t, open(t, cluster(t, c, reading), func(o *redisstore.Options) { o.Prefix = "idem:other" }), patience))
 }
 
 func anys(texts []string) (out []any) {
@@ -127,7 +127,7 @@ func TestOneRightFewerFailsClearly(t *testing.T) {
 		t.Run(right, func(t *testing.T) {
 			t.Parallel()
 			h := withRights(t, slices.Delete(slices.Clone(rights), i, i+1))
-			err := everything(t, h.open(t))
+			err := everything(t, h.open(t), 2*time.Second)
 			require.Error(t, err)
 			require.Regexp(t, `NOPERM|can't run this command|no permissions|settings_hidden|no hint`, err.Error())
 		})
@@ -136,13 +136,13 @@ func TestOneRightFewerFailsClearly(t *testing.T) {
 		t.Parallel()
 		h := withRights(t, rights)
 		h.prefix = "other:"
-		require.ErrorIs(t, everything(t, h.open(t)), driver.ErrUnavailable)
+		require.ErrorIs(t, everything(t, h.open(t), patience), driver.ErrUnavailable)
 	})
 }
 
 // everything makes each call once and returns the first error, or finding that
-// tells of a missing right.
-func everything(t *testing.T, d driver.Backend) error {
+// tells of a missing right: also that no hint came within wait.
+func everything(t *testing.T, d driver.Backend, wait time.Duration) error {
 	t.Helper()
 	b, ok := d.(*redisstore.Backend)
 	require.True(t, ok)
@@ -171,7 +171,7 @@ func everything(t *testing.T, d driver.Backend) error {
 	if err := b.Complete(ctx, ref, &driver.CompleteParams{Outcome: success("7"), Retention: kept}); err != nil {
 		return err
 	}
-	timer := time.NewTimer(2 * time.Second)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-hints:

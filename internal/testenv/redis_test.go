@@ -112,6 +112,7 @@ func TestSentinelsPromoteAReplica(t *testing.T) {
 	defer func() { require.NoError(t, rdb.Close()) }()
 	require.NoError(t, rdb.Set(t.Context(), "k", "v", 0).Err())
 	require.EqualValues(t, 2, rdb.Wait(t.Context(), 2, 10*time.Second).Val())
+	require.NoError(t, g.ExpectFailure(t.Context()))
 	require.NoError(t, g.Servers[0].Kill())
 	require.Eventually(t, func() bool {
 		return rdb.Set(t.Context(), "k2", "v", 0).Err() == nil

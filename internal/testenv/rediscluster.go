@@ -46,7 +46,21 @@ func StartRedisCluster(ctx context.Context) (_ *RedisCluster, err error) {
 	if err := c.meet(ctx, ports); err != nil {
 		return nil, err
 	}
-	return c, c.replicate(ctx)
+	if err := c.replicate(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.calm(ctx)
+}
+
+// calm keeps a machine that stalls from being taken for a failure. To meet, nodes
+// need a short time-out.
+func (c *RedisCluster) calm(ctx context.Context) error {
+	for _, s := range c.Nodes {
+		if _, err := s.Do(ctx, "CONFIG", "SET", "cluster-node-timeout", 60_000); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // meet gives each primary a third of the slots, and introduces everybody to the

@@ -40,7 +40,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 	}
 	for range 3 {
 		s, err := StartRedis(ctx, RedisConfig{sentinel: fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\n"+
-			"sentinel down-after-milliseconds %[1]s 1000\nsentinel failover-timeout %[1]s 10000\n", RedisSentinelName, g.Servers[0].port)})
+			"sentinel down-after-milliseconds %[1]s 60000\nsentinel failover-timeout %[1]s 10000\n", RedisSentinelName, g.Servers[0].port)})
 		if err != nil {
 			return nil, err
 		}
@@ -69,6 +69,18 @@ func (g *RedisSentinel) ready(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// ExpectFailure makes the sentinels take a server for dead after a second of
+// silence. Before, they wait for a minute, so that a machine that stalls is no
+// failover that no test asked for.
+func (g *RedisSentinel) ExpectFailure(ctx context.Context) error {
+	var errs []error
+	for _, s := range g.Sentinels {
+		_, err := s.Do(ctx, "SENTINEL", "SET", RedisSentinelName, "down-after-milliseconds", 1000)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Addrs returns the addresses of the sentinels.
