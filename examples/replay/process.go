@@ -64,9 +64,11 @@ func runProcess(ctx context.Context, workers int, b *broker, start starter, sett
 	}
 }
 
-// work handles messages until the process dies or there are no more.
+// work handles messages until the process dies or there are no more. Its context
+// ends a little after its death: a worker that went on until then would take, and
+// give back, the same message over and over.
 func (p *process) work(ctx context.Context, b *broker, c consumer, settle func(*broker, *message, ending)) {
-	for ctx.Err() == nil { // asked first: with both ready, select throws a coin
+	for !p.dead.Load() && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
 			return

@@ -141,6 +141,40 @@ func TestWhatADeadProcessHadInHandIsDeliveredToAnother(t *testing.T) {
 	require.Equal(t, started.Load(), closed.Load())
 }
 
+// A process is dead before its context has ended; how long before, the machine
+// decides. With workers that went on meanwhile, a message was handed to the dead
+// over and over, and given up.
+func TestADeadProcessTakesNoFurtherMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { _ = b.run(ctx, stream(newGenerator(100, 0, 1), ignore)) }()
+		p, taken := &process{}, 0
+		p.work(ctx, b, suicidal{p}, func(b *broker, m *message, e ending) {
+			taken++
+			require.Equal(t, killed, e.kind)
+			b.settle(m)
+		})
+		require.Equal(t, 1, taken)
+		p.work(ctx, b, hopeless{}, func(b *broker, m *message, _ ending) {
+			taken++
+			b.settle(m)
+		})
+		require.Equal(t, 1, taken)
+	})
+}
+
+// suicidal is a consumer whose process dies, and whose context goes on.
+type suicidal struct{ process *process }
+
+func (s suicidal) handle(context.Context, *message) ending {
+	s.process.dead.Store(true)
+	return ending{kind: executed}
+}
+func (suicidal) close(context.Context) error { return nil }
+
 var errStart = errors.New("no process today")
 
 func TestAProcessThatCannotStartEndsTheRun(t *testing.T) {
