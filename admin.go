@@ -75,7 +75,7 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
 		c := q.newClaim()
-		c.ref.Token = rec.Token
+		c.token = rec.Token
 		c.held = true
 		return s.resolve(ctx, c, r)
 	case driver.InProgress:
@@ -94,7 +94,7 @@ func (s *Store) Resolve(ctx context.Context, key string, token uint64, r Resolut
 // resolve writes the verdict.
 func (s *Store) resolve(ctx context.Context, c *Claim, r Resolution) error {
 	audit := &driver.Audit{By: clean(r.By), Why: clean(r.Why)}
-	w := finalWrite{ref: c.ref}
+	w := finalWrite{ref: c.ref()}
 	var unkept error
 	switch v := r.Recovery; v.verdict {
 	case verdictSucceeded:

@@ -17,13 +17,14 @@ type request struct {
 	ctx     context.Context //nolint:containedctx // the caller's: for its values, and for the claims it runs under
 	key     string          // the caller's; a part of stored
 	stored  string          // the backend's
+	place   *meetingShard   // where calls for the key meet
 	opts    callOptions
-	managed bool         // Execute renews and settles the claim
 	owner   driver.Owner // of the claim that was sent last
-	applied bool         // that claim may have been applied although it got no answer
 	attempt int          // of the claim, or of the record that was found
 	found   uint64       // token of the record that was found
 	codec   string       // of the value to record, or recorded; "" is raw bytes
+	managed bool         // Execute renews and settles the claim
+	applied bool         // the claim may have been applied although it got no answer
 }
 
 // call is one call of a Store for a key, from its validation to the backend's
@@ -81,6 +82,7 @@ func (s *Store) begin(ctx context.Context, key string, opts []ExecuteOption) (*c
 	}
 	q.opts.renewEvery = every
 	q.stored = driver.JoinKey(s.opts.Namespace, key)
+	q.place = s.meeting.shard(q.stored)
 	q.key = q.stored[len(q.stored)-len(key):] // a copy: the caller may reuse its bytes
 	if ctx.Err() != nil {
 		return nil, q.error(nil, "the caller's context had ended", withCause(ctx, nil))
@@ -137,7 +139,7 @@ func (q *request) runsIn(ctx context.Context) *Claim {
 func (s *Store) busyHere(q *call, r *Claim) error {
 	now := s.now()
 	age, leaseLeft := now-r.claimed, time.Duration(r.trusted.Load())-now
-	q.saw(r.attempt, r.ref.Token, driver.Claimed)
+	q.saw(r.attempt, r.token, driver.Claimed)
 	return q.inProgress(age, max(leaseLeft, time.Millisecond))
 }
 
@@ -148,10 +150,10 @@ func (s *Store) meets(q *call, r *Claim) error {
 	case equal:
 		return s.busyHere(q, r)
 	case !known:
-		q.saw(r.attempt, r.ref.Token, driver.Claimed)
+		q.saw(r.attempt, r.token, driver.Claimed)
 		return q.error(ErrCorrupt, fmt.Sprintf("its fingerprint was made with the key %q, which is not among FingerprintKeys", r.print.KeyID), nil)
 	}
-	q.saw(r.attempt, r.ref.Token, driver.Claimed)
+	q.saw(r.attempt, r.token, driver.Claimed)
 	return q.error(ErrFingerprintMismatch, "it was used for another request", nil)
 }
 
@@ -286,7 +288,6 @@ func (s *Store) send(ctx context.Context, q *call) (*driver.ClaimResult, error) 
 // newClaim returns a claim for the call, which is not held yet.
 func (q *call) newClaim() *Claim {
 	c := &Claim{request: q.request}
-	c.ref = driver.Ref{Key: q.stored, Owner: q.owner}
 	c.state.Store(uint32(q.state))
 	c.storeTime.Store(int64(q.storeTime))
 	c.waited = q.waited
@@ -297,7 +298,7 @@ func (q *call) newClaim() *Claim {
 func (s *Store) acquired(ctx context.Context, q *call, rec *driver.Record, started time.Duration) error {
 	c := q.newClaim()
 	q.claim = c
-	c.ref.Token = rec.Token
+	c.token = rec.Token
 	c.takeover = rec.Doubt
 	c.print = rec.Fingerprint
 	c.refs, c.providers = rec.Refs, rec.Providers
@@ -345,7 +346,7 @@ func (s *Store) failsOpen(ctx context.Context, q *call, err error) bool {
 // and for at most RecordTimeout: the caller does not wait for a store that does
 // not answer.
 func (s *Store) abandon(ctx context.Context, c *Claim) {
-	ref := driver.Ref{Key: c.stored, Owner: c.owner}
+	ref := driver.Ref{Key: c.stored, Owner: c.owner} // whatever its token
 	c.applied = false
 	s.running.add()
 	go func() {

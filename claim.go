@@ -21,7 +21,7 @@ type Claim struct {
 	request // what was asked for
 	lease   // how long the answer may be trusted
 
-	ref       driver.Ref
+	token     uint64
 	takeover  bool
 	print     driver.Fingerprint // the record's
 	providers []driver.Provider  // the record's
@@ -31,7 +31,7 @@ type Claim struct {
 	answered  bool               // the final write was made, or given up
 	open      bool               // running without a claim (FailOpen)
 
-	under claimContext          // the operation's context
+	under opContext             // the operation's context
 	final driver.CompleteParams // of a success
 
 	storeTime, opTime atomic.Int64 // durations, for the observer
@@ -55,7 +55,12 @@ func (c *Claim) Key() string { return c.key }
 // that a resource that remembers the highest one can refuse a stale holder. It
 // orders claims; it authorises nothing. It is 0 if FailOpen ran the operation
 // without a claim.
-func (c *Claim) Token() uint64 { return c.ref.Token }
+func (c *Claim) Token() uint64 { return c.token }
+
+// ref names the claim to the backend.
+func (c *Claim) ref() driver.Ref {
+	return driver.Ref{Key: c.stored, Owner: c.owner, Token: c.token}
+}
 
 // Attempt returns the number of this claim of the key, from 1.
 func (c *Claim) Attempt() int { return c.attempt }
@@ -147,7 +152,7 @@ func (c *Claim) Renew(ctx context.Context) error {
 	}
 	started := c.store.now()
 	err := c.store.try(ctx, func(ctx context.Context) error {
-		return c.store.b.Renew(ctx, c.ref, &driver.RenewParams{Lease: c.opts.lease, Retention: c.opts.retention})
+		return c.store.b.Renew(ctx, c.ref(), &driver.RenewParams{Lease: c.opts.lease, Retention: c.opts.retention})
 	})
 	if e := c.renewed(started, err); e.Kind != 0 {
 		c.store.observe(ctx, c, e)
@@ -171,7 +176,7 @@ func (c *Claim) SaveRef(ctx context.Context, provider, ref string) error {
 	}
 	add := driver.ProviderRef{Provider: provider, Ref: ref}
 	err := c.store.try(ctx, func(ctx context.Context) error {
-		return c.store.b.Annotate(ctx, c.ref, &driver.AnnotateParams{Refs: []driver.ProviderRef{add}})
+		return c.store.b.Annotate(ctx, c.ref(), &driver.AnnotateParams{Refs: []driver.ProviderRef{add}})
 	})
 	if err == nil {
 		c.mu.Lock()

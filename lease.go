@@ -62,7 +62,7 @@ type lease struct {
 	told     bool  // the observer knows that the lease is lost
 	over     error // the provider's window has ended; of a claim from Store.Claim
 	timer    *time.Timer
-	stop     context.CancelCauseFunc // ends the operation's context; nil without one
+	op       *opContext              // the operation's; nil of a claim from Store.Claim
 	window   context.Context         //nolint:containedctx // ends with the trust window; made by Context
 	endIt    context.CancelCauseFunc // ends window
 	quit     context.CancelFunc      // ends a running renewal
@@ -81,15 +81,15 @@ func (c *Claim) trust(started time.Duration) {
 // trustedAt reports whether the trust window is still open at the given time.
 func (c *Claim) trustedAt(now time.Duration) bool { return now < time.Duration(c.trusted.Load()) }
 
-// keep begins to watch the lease. With stop it renews, and calls stop as the
-// drawing above says; with nil only the trust window is watched, for Context
-// and for those who wait in this process.
-func (c *Claim) keep(stop context.CancelCauseFunc) {
+// keep begins to watch the lease. With an operation's context it renews, and
+// ends that as the drawing above says; with nil only the trust window is
+// watched, for Context and for those who wait in this process.
+func (c *Claim) keep(op *opContext) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case stop != nil:
-		c.stop = stop
+	case op != nil:
+		c.op = op
 		c.endAt = c.claimed + c.runFor()
 		if !c.open {
 			c.renewAt = c.claimed + c.opts.renewEvery
@@ -120,7 +120,7 @@ func (c *Claim) runFor() time.Duration {
 
 // ranTooLong is the cause with which the operation's context ends.
 func (c *Claim) ranTooLong() error {
-	if c.runFor() < c.opts.maxRun || c.stop == nil {
+	if c.runFor() < c.opts.maxRun || c.op == nil {
 		return c.error(ErrMaxRun, fmt.Sprintf("the provider's window ended %v after the claim", c.opts.window), nil)
 	}
 	return c.error(ErrMaxRun, fmt.Sprintf("MaxRun is %v", c.opts.maxRun), nil)
@@ -189,7 +189,7 @@ func (c *Claim) tell() bool {
 func (c *Claim) renew(ctx context.Context, quit context.CancelFunc, started time.Duration) {
 	defer c.store.running.leave()
 	defer quit()
-	err := c.store.b.Renew(ctx, c.ref, &driver.RenewParams{Lease: c.opts.lease, Retention: c.opts.retention})
+	err := c.store.b.Renew(ctx, c.ref(), &driver.RenewParams{Lease: c.opts.lease, Retention: c.opts.retention})
 	c.mu.Lock()
 	c.renewing = false
 	c.mu.Unlock()
@@ -254,8 +254,8 @@ func (c *Claim) lose(err error) {
 // endRun ends the operation's context, or that of a claim whose caller runs it.
 // The caller holds c.mu.
 func (c *Claim) endRun(cause error) {
-	if c.stop != nil {
-		c.stop(cause)
+	if c.op != nil {
+		c.op.stop(cause)
 		return
 	}
 	c.over = cause
@@ -266,8 +266,8 @@ func (c *Claim) endRun(cause error) {
 
 // endAll ends every context that depends on the lease. The caller holds c.mu.
 func (c *Claim) endAll(cause error) {
-	if c.stop != nil {
-		c.stop(cause)
+	if c.op != nil {
+		c.op.stop(cause)
 	}
 	if c.endIt != nil {
 		c.endIt(cause)
@@ -280,6 +280,9 @@ func (c *Claim) endAll(cause error) {
 func (c *Claim) finish() (lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.settled {
+		return c.lost
+	}
 	c.settled = true
 	if c.timer != nil {
 		c.timer.Stop()

@@ -80,7 +80,7 @@ func (m *meeting) shard(stored string) *meetingShard {
 // runner returns the claim that runs the key here and whose trust window is
 // open, or nil.
 func (m *meeting) runner(c *request) *Claim {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	return sh.runner(c)
@@ -98,7 +98,7 @@ func (sh *meetingShard) runner(c *request) *Claim {
 
 // run makes c the runner of its key. It takes the turn.
 func (m *meeting) run(c *Claim) {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.run(c)
@@ -114,7 +114,7 @@ func (sh *meetingShard) run(c *Claim) {
 
 // enter makes c the runner of its key unless another one is, which it returns.
 func (m *meeting) enter(c *Claim) *Claim {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if r := sh.runner(&c.request); r != nil && r != c {
@@ -127,7 +127,7 @@ func (m *meeting) enter(c *Claim) *Claim {
 // leave tells that c does not run its key any more, and how that ended. Only
 // the current runner's leave has an effect, so that it may be called twice.
 func (m *meeting) leave(c *Claim, how left) {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.running[c.stored] != c {
@@ -151,7 +151,7 @@ func (m *meeting) leave(c *Claim, how left) {
 // join adds a waiter for c's key, or returns nil if there are too many. If
 // nobody has the turn, it gets it at once.
 func (m *meeting) join(c *request) *waiter {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	q := sh.waiting[c.stored]
@@ -173,7 +173,7 @@ func (m *meeting) join(c *request) *waiter {
 // quit removes a waiter. If it had the turn and nobody runs the key here, the
 // turn is passed on.
 func (m *meeting) quit(c *request, w *waiter) {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	q := sh.waiting[c.stored]
@@ -193,7 +193,7 @@ func (m *meeting) quit(c *request, w *waiter) {
 // keepTurn reports whether w, which was answered "in progress", has the turn. It
 // takes it if nobody has.
 func (m *meeting) keepTurn(c *request, w *waiter) bool {
-	sh := m.shard(c.stored)
+	sh := c.place
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	q := sh.waiting[c.stored]

@@ -200,7 +200,7 @@ func logEvent(ctx context.Context, l *slog.Logger, level slog.Level, e Event, ha
 
 // observe completes an event about c and hands it to the observer.
 func (s *Store) observe(ctx context.Context, c *Claim, e Event) {
-	e.Namespace, e.Key, e.Attempt, e.Token = s.opts.Namespace, c.key, c.attempt, max(c.ref.Token, c.found)
+	e.Namespace, e.Key, e.Attempt, e.Token = s.opts.Namespace, c.key, c.attempt, max(c.token, c.found)
 	e.StoreTime, e.OpTime, e.Waited = time.Duration(c.storeTime.Load()), time.Duration(c.opTime.Load()), c.waited
 	s.observer.Observe(ctx, e)
 }

@@ -40,7 +40,7 @@ func (s *Store) runOpen(ctx context.Context, q *call, op operation) (Result, err
 // the same, the outcome is recorded by owner.
 func (s *Store) settleOpen(ctx context.Context, c *Claim, p *driver.CompleteParams) {
 	p.Outcome.Value = bytes.Clone(p.Outcome.Value)
-	s.writeOpen(ctx, c, finalWrite{ref: c.ref, complete: p}, leftNotRecorded)
+	s.writeOpen(ctx, c, finalWrite{ref: c.ref(), complete: p}, leftNotRecorded)
 }
 
 // settleOpenFailure is settleOpen for an operation that failed.
@@ -51,7 +51,7 @@ func (s *Store) settleOpenFailure(ctx context.Context, c *Claim, err error) {
 	}
 	p := c.opts.release(err)
 	p.Retention = c.opts.retention
-	s.writeOpen(ctx, c, finalWrite{ref: c.ref, release: p}, leftFree)
+	s.writeOpen(ctx, c, finalWrite{ref: c.ref(), release: p}, leftFree)
 }
 
 // writeOpen makes the final write, if there may be a claim to settle: one try

@@ -102,7 +102,7 @@ func (s *Store) settleVerdict(ctx context.Context, c *Claim, v Recovery, failed 
 		if err := s.recordFailure(ctx, c, out, v.err); err != nil {
 			return Result{}, &bothErrors{err, v.err}
 		}
-		return Result{Recovered: true, Token: c.ref.Token}, &bothErrors{s.recordedError(&driver.Record{Outcome: out}, c.error), v.err}
+		return Result{Recovered: true, Token: c.token}, &bothErrors{s.recordedError(&driver.Record{Outcome: out}, c.error), v.err}
 	case failed == nil:
 		failed = errNoVerdict
 	}
@@ -119,7 +119,7 @@ var errNoVerdict = errors.New("the recovery returned no verdict")
 // without that, a crash of the operation could be taken for a fresh attempt's.
 // An error means that the operation must not run; the claim is then given up.
 func (s *Store) notExecuted(ctx context.Context, c *Claim) error {
-	err := s.retry(ctx, c, finalWrite{ref: c.ref, annotate: &driver.AnnotateParams{NotExecuted: true}})
+	err := s.retry(ctx, c, finalWrite{ref: c.ref(), annotate: &driver.AnnotateParams{NotExecuted: true}})
 	switch {
 	case errors.Is(err, driver.ErrLeaseLost):
 		c.finish()

@@ -20,11 +20,10 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 			_ = s.settleFailure(ctx, ctx, c, nil) // observed; the panic or Goexit goes on
 		}
 	}()
-	opCtx, stop := context.WithCancelCause(ctx)
-	defer stop(context.Canceled)
-	c.under = claimContext{Context: opCtx, claim: c}
 	under := &c.under
-	c.keep(stop)
+	under.parent, under.claim = ctx, c
+	defer under.end()
+	c.keep(under)
 	switch {
 	case c.open:
 		s.observe(ctx, c, Event{Kind: EventUnprotected})
@@ -44,27 +43,13 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 	c.opTime.Store(int64(c.clock() - started))
 	unkept := asNotEncoded(err)
 	if err != nil && unkept == nil {
-		err = s.settleFailure(ctx, opCtx, c, err)
+		err = s.settleFailure(ctx, under, c, err)
 		settled = true
 		return Result{}, err
 	}
 	res, err = s.settleSuccess(ctx, c, res, unkept)
 	settled = true
 	return res, err
-}
-
-// claimContext is the operation's context: it carries the claim.
-type claimContext struct {
-	context.Context //nolint:containedctx // it is a context
-	claim           *Claim
-}
-
-// Value implements context.Context.
-func (ctx *claimContext) Value(key any) any {
-	if key == (claimKey{}) {
-		return ctx.claim
-	}
-	return ctx.Context.Value(key)
 }
 
 // notEncoded is how Do says that the operation succeeded with a value that
@@ -101,7 +86,7 @@ func (s *Store) settleSuccess(ctx context.Context, c *Claim, res Result, encodin
 
 // recordSuccess writes a success, with its body if that can be kept.
 func (s *Store) recordSuccess(ctx context.Context, c *Claim, res Result, encoding error) (Result, error) {
-	res.Token = c.ref.Token
+	res.Token = c.token
 	out := driver.Outcome{Value: res.Value, Codec: c.codec, Recovered: res.Recovered}
 	var unkept *Error
 	switch {
@@ -218,7 +203,7 @@ func (s *Store) recordFailure(ctx context.Context, c *Claim, out driver.Outcome,
 
 // complete writes an outcome and tells those who wait in this process.
 func (s *Store) complete(ctx context.Context, c *Claim, p *driver.CompleteParams) error {
-	err := s.retry(ctx, c, finalWrite{ref: c.ref, complete: p})
+	err := s.retry(ctx, c, finalWrite{ref: c.ref(), complete: p})
 	s.settled(c, err, leftRecorded)
 	return err
 }
@@ -227,7 +212,7 @@ func (s *Store) complete(ctx context.Context, c *Claim, p *driver.CompleteParams
 // an error that matches ErrLeaseLost, or one that matches ErrNotRecorded.
 func (s *Store) giveUp(ctx context.Context, c *Claim, p *driver.ReleaseParams) error {
 	p.Retention = c.opts.retention
-	err := s.retry(ctx, c, finalWrite{ref: c.ref, release: p})
+	err := s.retry(ctx, c, finalWrite{ref: c.ref(), release: p})
 	s.settled(c, err, leftFree)
 	switch {
 	case errors.Is(err, driver.ErrLeaseLost):
