@@ -129,7 +129,7 @@ func TestAnyValueAndAnyErrorTextCanBeStored(t *testing.T) {
 func TestManyFirstCallersRunOnce(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	pools := []*pgxpool.Pool{p.pool(t), p.pool(t)}
+	pools := []*pgxpool.Pool{p.pool(t, conns(8)), p.pool(t, conns(8))}
 	b := p.backend(t, pools[0])
 	stores := make([]*idem.Store, 50)
 	for i := range stores {

@@ -130,7 +130,7 @@ func TestTheBackendConformsInEachModeOfItsClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
-			storetest.Run(t, p.harness(p.pool(t, mode(m))))
+			storetest.Run(t, p.harness(p.pool(t, mode(m), conns(8))))
 		})
 	}
 }
@@ -145,7 +145,7 @@ func TestTheBackendConformsBehindATransactionPoolingProxy(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
 			url := testenv.OwnPgBouncer(t, p.url, testenv.PgBouncerConfig{PoolSize: 6})
-			pool := p.poolAt(t, url, mode(m), unbounded)
+			pool := p.poolAt(t, url, mode(m), unbounded, conns(8))
 			h := p.harness(pool)
 			direct := func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, p.url) }
 			h.New = func(tb testing.TB) driver.Backend {
@@ -166,7 +166,7 @@ func TestTheBackendConformsOnAServerThatIsKilled(t *testing.T) {
 	s := testenv.OwnPostgres(t, testenv.PostgresConfig{})
 	testenv.PostgresExec(t, s.URL(), "CREATE SCHEMA s")
 	p := migrated(t, s.URL(), "s")
-	pool := p.pool(t)
+	pool := p.pool(t, conns(8))
 	h := p.harness(pool)
 	h.Restart = func(tb testing.TB, _ driver.Backend) driver.Backend {
 		tb.Helper()
@@ -183,7 +183,7 @@ func TestTheBackendConformsOnHashPartitions(t *testing.T) {
 	t.Parallel()
 	url, schema := testenv.PostgresSchema(t)
 	p := place{url: url, schema: schema, table: pgx.Identifier{schema, "idem_records"}.Sanitize()}
-	pool := p.pool(t)
+	pool := p.pool(t, conns(8))
 	const plain = ") WITH (fillfactor = 70);"
 	for _, m := range p.backend(t, pool).Migrations() {
 		require.True(t, m.Version != 1 || strings.Contains(m.SQL, plain))

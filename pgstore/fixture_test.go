@@ -128,7 +128,7 @@ func openPool(ctx context.Context, url string, changes ...change) (*pgxpool.Pool
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns = 8
+	cfg.MaxConns = 4 // many tests share the server
 	for _, c := range changes {
 		c(cfg)
 	}

@@ -31,7 +31,7 @@ func (p place) role(t *testing.T, rights string) *pgxpool.Pool {
 		testenv.PostgresExec(t, p.url, "GRANT "+rights+" ON "+p.table+" TO "+name)
 	}
 	t.Cleanup(func() { testenv.PostgresExec(t, p.url, "DROP OWNED BY "+name+"; DROP ROLE "+name) })
-	return p.pool(t, func(c *poolConfig) { c.ConnConfig.User, c.ConnConfig.Password = name, "x" })
+	return p.pool(t, conns(8), func(c *poolConfig) { c.ConnConfig.User, c.ConnConfig.Password = name, "x" })
 }
 
 // K12: four verbs on one table are enough for everything but migrations.
@@ -253,7 +253,7 @@ func TestTheBackendConformsOverTLS(t *testing.T) {
 	_, err = storeOver(t, p.backend(t, wrong), nil).Execute(t.Context(), "k", counting(&n, "x"))
 	require.ErrorIs(t, err, idem.ErrUnavailable)
 	require.Zero(t, n.Load())
-	pool := p.pool(t)
+	pool := p.pool(t, conns(8))
 	require.True(t, value[bool](t, p, pool, "SELECT ssl AND client_dn IS NOT NULL FROM pg_stat_ssl WHERE pid = pg_backend_pid()"))
 	storetest.Run(t, p.harness(pool))
 }

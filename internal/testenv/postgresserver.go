@@ -138,7 +138,7 @@ func (s *PostgresServer) Start(ctx context.Context) error {
 	}
 	args := []string{"-D", s.data(), "-p", strconv.Itoa(s.port)}
 	for _, set := range append([]string{
-		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", "wal_level=replica",
+		"listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=400", "wal_level=replica",
 		"max_wal_senders=10", "wal_keep_size=64MB", "hot_standby=on", "logging_collector=off", "log_min_messages=warning",
 		"autovacuum_naptime=5s",
 	}, s.cfg.Settings...) {
