@@ -22,9 +22,14 @@ stop() {
 		kill "$engine" 2>/dev/null || true # its containers end with it
 		wait "$engine" 2>/dev/null || true
 	fi
-	[ -z "${bridge:-}" ] || ip link del docker0 2>/dev/null || true
-	# What is still mounted there is the engine's, and must not be removed.
-	grep -q " $state/" /proc/mounts 2>/dev/null || rm -rf "$state"
+	remove "$state"
+}
+
+# remove removes an engine's folder, and its bridge if there was none before. What
+# is still mounted there is the engine's, and must not be removed.
+remove() {
+	[ ! -e "$1/bridge" ] || ip link del docker0 2>/dev/null || true
+	grep -qs " $1/" /proc/mounts || rm -rf "$1"
 }
 
 # sweep removes what a run left behind that was killed: this one is alone. Its
@@ -38,7 +43,7 @@ sweep() {
 			[ "$n" -ne 150 ] || kill "$pid" 2>/dev/null || true
 			sleep 0.2
 		done
-		grep -q " $left/" /proc/mounts 2>/dev/null || rm -rf "$left"
+		remove "$left"
 	done
 }
 
@@ -56,7 +61,7 @@ start() {
 	mkdir "$state/config"
 	export DOCKER_HOST=unix://$state/docker.sock DOCKER_CONFIG=$state/config
 	unset DOCKER_CONTEXT DOCKER_TLS_VERIFY DOCKER_CERT_PATH
-	[ -e /sys/class/net/docker0 ] || bridge=1
+	[ -e /sys/class/net/docker0 ] || touch "$state/bridge"
 	# If this script is killed, the kernel asks the engine to end.
 	setpriv --pdeathsig TERM dockerd --host "$DOCKER_HOST" --data-root "$state/data" --exec-root "$state/exec" --pidfile "$state/pid" \
 		--iptables=false --ip6tables=false --ip-forward=false --ip-masq=false >"$state/log" 2>&1 </dev/null 8>&- &
