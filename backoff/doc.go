@@ -6,7 +6,9 @@
 //	})
 //
 // It stands alone: it imports the standard library only, nothing else of idem, and
-// never reads the text of an error.
+// never reads the text of an error. Which layer retries, with which policy, and
+// why, is a page of its own: docs/retries.md
+// (https://github.com/idem-go/idem/blob/main/docs/retries.md).
 //
 // # What a loop does
 //

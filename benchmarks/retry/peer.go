@@ -120,6 +120,18 @@ func newAvast() Peer {
 	}
 }
 
+// LastErrorOnly is avast v5 with the option of that name, which changes what comes
+// out of a loop and nothing else.
+func LastErrorOnly() Peer {
+	return Peer{
+		Name: "... LastErrorOnly",
+		Loop: func(ctx context.Context, attempts int, delay time.Duration, op Operation) (int, error) {
+			return avast.NewWithData[int](avast.Context(ctx), avast.Attempts(uint(attempts)), avast.DelayType(avast.FixedDelay), avast.Delay(delay),
+				avast.LastErrorOnly(true)).Do(func() (int, error) { return op(ctx) })
+		},
+	}
+}
+
 func newSethvargo() Peer {
 	loop := func(ctx context.Context, attempts int, b sethvargo.Backoff, op Operation) (int, error) {
 		return sethvargo.DoValue(ctx, sethvargo.WithMaxRetries(uint64(attempts-1), b), func(ctx context.Context) (int, error) {

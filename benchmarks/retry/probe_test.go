@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,7 +61,7 @@ func probes() []probe {
 		{"3 x 3 nested: calls", "3", nested},
 		{"text around a mark kept", "yes", func(t *testing.T, p retry.Peer) string {
 			if p.Outer == nil {
-				return "no marks"
+				return "-"
 			}
 			return yes(strings.Contains(p.Outer(t.Context(), errLast).Error(), "outer: "))
 		}},
@@ -123,12 +124,13 @@ func yes(b bool) string {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	rows := [][]string{{""}}
-	for _, p := range retry.Peers() {
+	peers := slices.Insert(retry.Peers(), 3, retry.LastErrorOnly()) // beside avast
+	for _, p := range peers {
 		rows[0] = append(rows[0], p.Name)
 	}
 	for _, q := range probes() {
 		row := []string{q.name}
-		for _, p := range retry.Peers() {
+		for _, p := range peers {
 			synctest.Test(t, func(t *testing.T) { row = append(row, q.ask(t, p)) })
 		}
 		require.Equal(t, q.right, row[1], q.name)
