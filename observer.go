@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 	"time"
 )
 
@@ -12,6 +14,10 @@ import (
 // the fact. It is called by the goroutine that runs the call, or by one that
 // keeps the lease, so it must be safe for concurrent use and should be quick.
 // ctx is for its values.
+//
+// An Observer that panics changes nothing for the operation, wherever it is
+// called: the panic ends there, and is logged to slog.Default at Error with the
+// kind of event, the key's digest and the stack.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -202,7 +208,7 @@ func logEvent(ctx context.Context, l *slog.Logger, level slog.Level, e Event, ha
 func (s *Store) observe(ctx context.Context, c *Claim, e Event) {
 	e.Namespace, e.Key, e.Attempt, e.Token = s.opts.Namespace, c.key, c.attempt, max(c.token, c.found)
 	e.StoreTime, e.OpTime, e.Waited = time.Duration(c.storeTime.Load()), time.Duration(c.opTime.Load()), c.waited
-	s.observer.Observe(ctx, e)
+	s.tell(ctx, &e)
 }
 
 // observeCall is observe for a call that has no claim.
@@ -212,7 +218,34 @@ func (s *Store) observeCall(ctx context.Context, q *call, e Event) {
 		e.Token = q.found
 	}
 	e.StoreTime, e.Waited = q.storeTime, q.waited
-	s.observer.Observe(ctx, e)
+	s.tell(ctx, &e)
+}
+
+// tell calls the observer. What watches must not decide: a panic of its own,
+// also in a goroutine that renews a lease, would end operations that have
+// nothing to do with it.
+func (s *Store) tell(ctx context.Context, e *Event) {
+	defer func() {
+		if p := recover(); p != nil {
+			logPanic(ctx, e, p)
+		}
+	}()
+	s.observer.Observe(ctx, *e)
+}
+
+// logPanic tells of an observer that panicked. The text of what it panicked
+// with may name the key, so only the runtime's own is told; of the others the
+// type. A logger that panics too has nobody left to be told.
+func logPanic(ctx context.Context, e *Event, p any) {
+	defer func() { _ = recover() }()
+	what := fmt.Sprintf("%T", p)
+	if err, ok := p.(runtime.Error); ok {
+		what = err.Error()
+	}
+	slog.Default().LogAttrs(ctx, slog.LevelError, "idem: the Observer panicked",
+		slog.String("event", e.Kind.String()), slog.String("namespace", e.Namespace),
+		slog.String("key_hash", HashKey(e.Namespace, e.Key)),
+		slog.String("panic", what), slog.String("stack", string(debug.Stack())))
 }
 
 // observeAnswer tells how a call was answered that does not run its operation.

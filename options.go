@@ -21,6 +21,7 @@ const (
 	defaultMaxWaiters    = 1024
 
 	minLease        = time.Millisecond
+	minRenewEvery   = time.Millisecond           // of one that is asked for
 	maxDuration     = 100 * 365 * 24 * time.Hour // of every option; sums of them stay far from overflow
 	maxNamespaceLen = 128
 	maxProviderLen  = 128
@@ -40,7 +41,8 @@ type Options struct {
 	// is 30 seconds.
 	Lease time.Duration
 	// RenewEvery is the time between two renewals of a running operation's
-	// lease. Two must fit into a lease. The default is a third of the lease.
+	// lease. Two must fit into a lease, and it is at least 1 ms: more often the
+	// store would do nothing else. The default is a third of the lease.
 	RenewEvery time.Duration
 	// MaxRun bounds the renewals: after it the operation's context ends with
 	// cause [ErrMaxRun] and the lease is left to run out, so that a hung
@@ -380,6 +382,8 @@ func renewal(lease, every time.Duration) (time.Duration, error) {
 		return 0, invalidOption("RenewEvery %v is negative", every)
 	case every == 0:
 		return lease / 3, nil
+	case every < minRenewEvery:
+		return 0, invalidOption("RenewEvery %v is shorter than %v", every, minRenewEvery)
 	case every >= (lease+1)/2:
 		return 0, invalidOption("RenewEvery %v does not fit twice into Lease %v", every, lease)
 	}

@@ -14,7 +14,7 @@ import (
 // operation ends: by returning, by a panic (which goes on afterwards with its
 // own value), or by Goexit.
 func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error) {
-	settled := false // also false if the observer, or a method of the operation's error, panics
+	settled := false // also false if a method of the operation's error panics
 	defer func() {
 		if !settled && !c.answered {
 			_ = s.settleFailure(ctx, ctx, c, nil) // observed; the panic or Goexit goes on
