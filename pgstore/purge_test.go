@@ -188,21 +188,21 @@ func TestRecordsThatEndedAtOneInstantAreStillRemovedInSteps(t *testing.T) {
 }
 
 // C40: a step that the server ends for its length is followed by smaller ones. The
-// trigger makes each removal take 5 ms, so that 400 exceed the limit and some do
+// trigger makes each removal take 5 ms, so that 300 exceed the limit and some do
 // not, on any machine.
 func TestStepsThatTakeTooLongShrink(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pool := p.pool(t)
-	p.plantEnded(t, pool, 400)
+	p.plantEnded(t, pool, 300)
 	slow := pgx.Identifier{p.schema, "slow"}.Sanitize()
 	p.exec(t, pool, "CREATE FUNCTION "+slow+"() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(0.005); RETURN OLD; END'")
 	p.exec(t, pool, "CREATE TRIGGER slow BEFORE DELETE ON {records} FOR EACH ROW EXECUTE FUNCTION "+slow+"()")
 	limited := p.pool(t, func(c *poolConfig) { c.ConnConfig.RuntimeParams["statement_timeout"] = "1000" })
 	steps := 0
-	res, err := p.backend(t, limited).Purge(t.Context(), &driver.PurgeParams{Progress: func(int64) { steps++ }})
+	res, err := p.backend(t, limited).Purge(t.Context(), &driver.PurgeParams{Batch: 300, Progress: func(int64) { steps++ }})
 	require.NoError(t, err)
-	require.Equal(t, int64(400), res.Purged)
+	require.Equal(t, int64(300), res.Purged)
 	require.Greater(t, steps, 1)
 	require.Zero(t, p.planted(t, pool))
 }

@@ -197,9 +197,14 @@ func TestTheEndOfItsContextStopsALoop(t *testing.T) {
 	p := newPlace(t)
 	pool := p.pool(t)
 	p.plantEnded(t, pool, 100)
-	l := p.loop(t, "/slow", pgstore.PurgeLoopOptions{Rate: 1})
+	var own *pgx.Conn
+	l := p.loop(t, "/slow", pgstore.PurgeLoopOptions{Rate: 1, Connect: func(ctx context.Context) (c *pgx.Conn, err error) {
+		own, err = pgx.Connect(ctx, p.url)
+		return own, err
+	}})
 	l.await(t, pgstore.PurgeStep, 1)
 	l.stop(t) // in the middle of a pass that takes a minute and a half
+	require.True(t, own.IsClosed(), "the turn is given up")
 	require.GreaterOrEqual(t, l.seen(pgstore.PurgeStep)[0].Behind, time.Hour)
 	require.Empty(t, l.seen(pgstore.PurgePass))
 	require.Empty(t, l.seen(pgstore.PurgeLost))
@@ -246,7 +251,13 @@ func TestALoopRefusesAPoolingProxy(t *testing.T) {
 	pooled := poolOf(t, testenv.OwnPgBouncer(t, p.url, testenv.PgBouncerConfig{}), mode(pgx.QueryExecModeSimpleProtocol),
 		func(c *poolConfig) { c.ConnConfig.RuntimeParams["application_name"] = p.schema })
 	b := p.backend(t, pooled)
-	err := b.PurgeLoop(t.Context(), nil)
+	first, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := b.PurgeLoop(first, &pgstore.PurgeLoopOptions{Observe: func(e pgstore.PurgeEvent) {
+		if e.Kind != pgstore.PurgeFailed {
+			stop()
+		}
+	}})
 	require.ErrorIs(t, err, pgstore.ErrPooledConnection)
 	require.ErrorContains(t, err, "PurgeLoopOptions.Connect")
 	require.Equal(t, int64(10), p.planted(t, pool))
