@@ -39,8 +39,9 @@
 // standby is refused, because a record that it does not have yet would be taken
 // for none.
 //
-// Records whose retention has ended stay until [Backend.Purge] removes them: run
-// it now and then, a cron job for instance. They behave as absent meanwhile.
+// Records whose retention has ended stay until they are purged: run
+// [Backend.PurgeLoop] in every process, or [Backend.Purge] now and then. They
+// behave as absent meanwhile.
 //
 // # What it costs
 //
