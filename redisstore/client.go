@@ -18,6 +18,7 @@ type (
 		Options() *redis.ClusterOptions
 		ForEachMaster(ctx context.Context, fn func(ctx context.Context, node *redis.Client) error) error
 		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+		ReloadState(ctx context.Context)
 	}
 )
 
@@ -86,6 +87,15 @@ func (c *client) primaryOf(ctx context.Context, name string) (redis.Cmdable, err
 		return c.rdb, nil
 	}
 	return c.cluster.MasterForKey(ctx, name)
+}
+
+// unanswered makes a Cluster's client ask anew who has which slots, in the
+// background. By itself it asks when a node redirects it, which a dead one does
+// not, and else once a minute.
+func (c *client) unanswered(ctx context.Context) {
+	if c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
 }
 
 func (c *client) subscribe(ctx context.Context) *redis.PubSub { return c.rdb.Subscribe(ctx) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/idem-go/idem"
@@ -199,6 +200,48 @@ func clusterCheck(t *testing.T, c *testenv.RedisCluster) {
 	require.True(t, driver.OnlyWarnings(open(t, cluster(t, c)).Check(t.Context())))
 	err := open(t, connect(t, c.Nodes[0].Addr())).Check(t.Context())
 	require.ErrorContains(t, err, "refused: cluster_client")
+}
+
+// C50, I2: a replica takes over its primary's slots while claims go on. The client
+// follows, what the replica had is there, scripts come back, tokens rise; and the
+// old primary is gone.
+func TestAClusterFailoverKeepsOutcomesAndTokensRise(t *testing.T) {
+	t.Parallel()
+	c := testenv.OwnRedisCluster(t)
+	rdb := cluster(t, c)
+	b := open(t, rdb, awaiting(1, patience/2))
+	done, free, running := acquire(t, b, "k"), acquire(t, b, "{}"), acquire(t, b, "running")
+	complete(t, b, done, "7")
+	require.NoError(t, b.Release(t.Context(), free, &driver.ReleaseParams{Retention: kept}))
+	for i := range c.Nodes[:3] {
+		replica := c.Nodes[3+i]
+		_, err := replica.Do(t.Context(), "CLUSTER", "FAILOVER")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			info, err := replica.Do(t.Context(), "INFO", "replication")
+			require.NoError(t, err)
+			return strings.Contains(fmt.Sprint(info), "role:master")
+		}, 60*time.Second, 20*time.Millisecond)
+	}
+	hasty := open(t, rdb, prefixed(b)) // it waits for no replica, of which there will be none
+	require.Eventually(t, func() bool {
+		return hasty.Renew(t.Context(), running, &driver.RenewParams{Lease: time.Hour, Retention: kept}) == nil
+	}, 60*time.Second, 20*time.Millisecond)
+	for _, node := range c.Nodes[:3] {
+		require.NoError(t, node.Kill())
+	}
+	for _, key := range []string{"k", "{}", "running"} { // until the client has asked the living where the slots are
+		require.EventuallyWithT(t, func(collect *assert.CollectT) {
+			_, err := hasty.Inspect(t.Context(), key)
+			require.NoError(collect, err)
+		}, 60*time.Second, 20*time.Millisecond)
+	}
+	complete(t, hasty, running, "8")
+	require.Equal(t, "7", string(wants(t, hasty, driver.Completed, params("k")).Outcome.Value))
+	require.Equal(t, "8", string(wants(t, hasty, driver.Completed, params("running")).Outcome.Value))
+	require.Greater(t, acquire(t, hasty, "{}").Token, free.Token)
+	require.NoError(t, hasty.Reset(t.Context(), "k", &driver.EditParams{Token: done.Token, Retention: kept}))
+	require.Greater(t, acquire(t, hasty, "k").Token, done.Token)
 }
 
 // I2, S15: a failover under load loses no acknowledged outcome here, because the

@@ -109,6 +109,37 @@ func TestAServerWithoutItsReplicasRefuses(t *testing.T) {
 	refusedWrites(t, b, running, "done")
 }
 
+// A server that loads its data answers with LOADING: that is certain, and passes.
+func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	const many = 8000 // half a millisecond each
+	server := testenv.OwnRedis(t, testenv.RedisConfig{Args: []string{"--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024"}})
+	rdb := connect(t, server.Addr())
+	hasty := open(t, connect(t, server.Addr(), noRetries))
+	b := open(t, connect(t, server.Addr(), func(o *redis.Options) {
+		o.MaxRetries, o.MinRetryBackoff, o.MaxRetryBackoff = 2000, 20*time.Millisecond, 20*time.Millisecond
+	}), prefixed(hasty))
+	ref := acquire(t, b, "k")
+	pipe := rdb.Pipeline()
+	for i := range many {
+		pipe.Set(t.Context(), fmt.Sprint("filler", i), "x", 0)
+	}
+	_, err := pipe.Exec(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, rdb.Save(t.Context()).Err())
+	require.NoError(t, server.Kill())
+	started := make(chan error, 1)
+	go func() { started <- server.Start(t.Context()) }()
+	require.Eventually(t, func() bool {
+		_, err := hasty.Claim(t.Context(), params("never seen"))
+		require.ErrorIs(t, err, driver.ErrUnavailable)
+		return strings.Contains(err.Error(), "LOADING")
+	}, 30*time.Second, 5*time.Millisecond)
+	complete(t, b, ref, "7")
+	require.NoError(t, <-started)
+	require.Equal(t, "7", string(wants(t, hasty, driver.Completed, params("k")).Outcome.Value))
+}
+
 // answering is a server that answers every script with the same text.
 func answering(t *testing.T, text string) (addr string) {
 	t.Helper()

@@ -124,6 +124,9 @@ func (b *Backend) run(ctx context.Context, s *script, key string, first []byte, 
 		}
 		answered := asAnswer(err)
 		unsure = unsure || answered == nil && p.sent.Load()
+		if answered == nil && ctx.Err() == nil {
+			b.client.unanswered(ctx)
+		}
 		if answered != nil && !answered.passes() || try >= b.client.tries || !b.client.pause(ctx, try) {
 			return nil, unsure, failure(ctx, err, !unsure)
 		}

@@ -36,7 +36,7 @@ func StartRedisCluster(ctx context.Context) (_ *RedisCluster, err error) {
 		}
 		s, err := StartRedis(ctx, RedisConfig{Args: []string{
 			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port), "--cluster-node-timeout", "2000",
-			"--cluster-replica-validity-factor", "0", "--repl-timeout", "5",
+			"--cluster-replica-validity-factor", "0", "--repl-ping-replica-period", "1",
 		}})
 		if err != nil {
 			return nil, err

@@ -32,7 +32,7 @@ func StartRedisSentinel(ctx context.Context) (_ *RedisSentinel, err error) {
 		if i > 0 {
 			args = []string{"--replicaof", "127.0.0.1 " + strconv.Itoa(g.Servers[0].port)}
 		}
-		s, err := StartRedis(ctx, RedisConfig{Args: append(args, "--repl-timeout", "5")})
+		s, err := StartRedis(ctx, RedisConfig{Args: append(args, "--repl-ping-replica-period", "1")})
 		if err != nil {
 			return nil, err
 		}
