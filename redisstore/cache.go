@@ -12,7 +12,10 @@ import (
 	"github.com/idem-go/idem/driver"
 )
 
-var _ driver.Cache = (*Cache)(nil)
+var (
+	_ driver.Cache   = (*Cache)(nil)
+	_ driver.Checker = (*Cache)(nil)
+)
 
 const (
 	defaultCachePrefix = "idem-cache:"

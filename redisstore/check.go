@@ -29,16 +29,36 @@ const maxSkew = 10 * time.Second
 // clock far from this process's (clock), settings that the server does not show
 // (settings_hidden).
 func (b *Backend) Check(ctx context.Context) error {
+	return b.client.check(ctx, func(s *server) []*driver.Finding {
+		return []*driver.Finding{
+			s.evicts(), s.isReplica(), s.isCluster(b.client.cluster != nil), s.isOld(), s.lacksReplicas(b.opts.MinReplicas),
+			s.persists(), s.hides(), s.differs(),
+		}
+	})
+}
+
+// Check implements [driver.Checker] for the fast tier. It asks every primary for
+// INFO and TIME.
+//
+// Refused: a replica (replica), a Cluster behind a client for one server
+// (cluster_client), a server that is too old (old_server). Warned of: a
+// maxmemory-policy that evicts the markers of Delete before copies that nobody
+// reads (evicts_markers).
+func (c *Cache) Check(ctx context.Context) error {
+	return c.on.client.check(ctx, func(s *server) []*driver.Finding {
+		return []*driver.Finding{s.isReplica(), s.isCluster(c.on.client.cluster != nil), s.isOld(), s.evictsMarkers()}
+	})
+}
+
+// check joins what judge finds at each primary.
+func (c *client) check(ctx context.Context, judge func(s *server) []*driver.Finding) error {
 	var findings []error
-	err := b.client.primaries(ctx, func(ctx context.Context, node redis.Cmdable) error {
+	err := c.primaries(ctx, func(ctx context.Context, node redis.Cmdable) error {
 		s, err := look(ctx, node)
 		if err != nil {
 			return err
 		}
-		for _, f := range []*driver.Finding{
-			s.evicts(), s.isReplica(), s.isCluster(b.client.cluster != nil), s.isOld(), s.lacksReplicas(b.opts.MinReplicas),
-			s.persists(), s.hides(), s.differs(),
-		} {
+		for _, f := range judge(s) {
 			if f != nil {
 				findings = append(findings, f)
 			}
@@ -112,6 +132,17 @@ func (s *server) evicts() *driver.Finding {
 	}
 	return refuse("evicting_policy", "the server's maxmemory-policy is "+policy+": when it is full it forgets claims and outcomes, "+
 		"and operations run again; set maxmemory-policy noeviction")
+}
+
+// evictsMarkers: a marker is young, has a short life, and is not read. Policies by
+// age or use take the old copies first; by lifetime or chance they do not.
+func (s *server) evictsMarkers() *driver.Finding {
+	switch policy := s.info["maxmemory_policy"]; policy {
+	case "volatile-ttl", "volatile-random", "allkeys-random":
+		return warn("evicts_markers", "the server's maxmemory-policy is "+policy+": when it is full it may forget that a copy was deleted a moment ago, "+
+			"so that a slow reader puts an old one back; set allkeys-lru")
+	}
+	return nil
 }
 
 func (s *server) isReplica() *driver.Finding {

@@ -125,3 +125,17 @@ func TestCheckComparesClocks(t *testing.T) {
 	require.Equal(t, "clock", redisstore.ClockFinding(-11e9).Code)
 	require.Nil(t, redisstore.ClockFinding(9e9))
 }
+
+// A fast tier may run on a server that evicts, unless that takes markers first.
+func TestCheckOfACacheLooksAtWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]map[string]driver.Severity{
+		"noeviction": {}, "allkeys-lru": {}, "volatile-lfu": {},
+		"volatile-ttl": {"evicts_markers": driver.Warn}, "allkeys-random": {"evicts_markers": driver.Warn},
+	} {
+		s := testenv.OwnRedis(t, testenv.RedisConfig{Args: []string{"--maxmemory-policy", policy}})
+		require.Equal(t, want, codes(t, openCache(t, connect(t, s.Addr()), prefix()).Check(t.Context())), policy)
+	}
+	_, replica := withReplica(t)
+	require.Equal(t, map[string]driver.Severity{"replica": driver.Refuse}, codes(t, openCache(t, connect(t, replica.Addr()), prefix()).Check(t.Context())))
+}

@@ -96,7 +96,7 @@ func TestACacheNeedsTheDocumentedRightsOnly(t *testing.T) {
 		p := &driver.PutParams{Record: revised(1), TTL: time.Hour}
 		_, err := c.Get(t.Context(), "none")
 		require.Error(t, err)
-		errs := []error{c.Put(t.Context(), p), c.Put(t.Context(), p)}
+		errs := []error{c.Check(t.Context()), c.Put(t.Context(), p), c.Put(t.Context(), p)}
 		_, err = c.Get(t.Context(), "k")
 		return errors.Join(append(errs, err, c.Delete(t.Context(), "k", time.Hour), c.Delete(t.Context(), "k", time.Minute),
 			c.Delete(t.Context(), "k2", 0))...)

@@ -64,7 +64,9 @@
 // A fast tier that is restored from an old copy of its own (a snapshot of Redis)
 // holds completed outcomes, which are still right, and which end when they would
 // have ended. Only a redaction or reset made since would be undone, until its copy
-// ends: so empty a fast tier after restoring it, or do not persist it at all.
+// ends: so empty a fast tier after restoring it, or do not persist it at all. The
+// cache of redisstore needs neither: a server that has started anew, or was
+// promoted, serves nothing that it was not given since (ADR 0064).
 //
 // [Backend.Inspect] always asks the archive. Changes made behind the tiers, in the
 // archive itself, do not reach the fast tier before the copy ends.
