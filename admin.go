@@ -34,6 +34,9 @@ func (s *Store) Inspect(ctx context.Context, key string) (*Record, error) {
 	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout}
 	defer bound.end()
 	rec, err := s.b.Inspect(bound, q.stored)
+	if err == nil && rec == nil {
+		err = fmt.Errorf("%w: the backend answered nothing", driver.ErrCorrupt)
+	}
 	if err != nil {
 		return nil, adminError(ctx, q.error, "", err)
 	}

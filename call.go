@@ -167,16 +167,10 @@ func (s *Store) ask(ctx context.Context, q *call) (replay bool, err error) {
 	if err != nil {
 		return false, s.claimError(ctx, q, err)
 	}
-	if res == nil {
-		return false, q.error(ErrCorrupt, "the backend answered nothing", nil)
-	}
 	rec := &res.Record
 	q.saw(rec.Attempt, rec.Token, rec.State)
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
-		if rec.Token == 0 {
-			return false, q.error(ErrCorrupt, "the backend granted a claim without a token", nil)
-		}
 		return false, s.acquired(ctx, q, rec, started)
 	case driver.Completed:
 		return s.replay(q, rec)
@@ -242,7 +236,7 @@ func (s *Store) claim(ctx context.Context, q *call, started time.Duration) (*dri
 		switch {
 		case err == nil:
 			q.spent(started)
-			return res, nil
+			return res, unusable(res)
 		case driver.NoEffect(err):
 			q.spent(started)
 			q.applied = try > 1 // the tries before it had no answer
@@ -253,6 +247,17 @@ func (s *Store) claim(ctx context.Context, q *call, started time.Duration) (*dri
 			return nil, err
 		}
 	}
+}
+
+// unusable says why an answer without an error is none (I12).
+func unusable(res *driver.ClaimResult) error {
+	switch {
+	case res == nil:
+		return fmt.Errorf("%w: the backend answered nothing", driver.ErrCorrupt)
+	case (res.Fact == driver.Acquired || res.Fact == driver.TakenOver) && res.Record.Token == 0:
+		return fmt.Errorf("%w: the backend granted a claim without a token", driver.ErrCorrupt)
+	}
+	return nil
 }
 
 // fill writes the parameters of the claim.

@@ -28,7 +28,7 @@ func (p *panicky) Observe(_ context.Context, e idem.Event) {
 	defer p.mu.Unlock()
 	p.seen[e.Kind]++
 	if e.Kind == idem.EventReplayed {
-		var none []int
+		none := []int{}
 		none[e.Attempt]++
 	}
 	panic(fmt.Errorf("no metric for %s", e.Key))

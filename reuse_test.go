@@ -113,3 +113,37 @@ func TestAClaimIsItsOperationsForEver(t *testing.T) {
 		require.Same(t, c, again)
 	}
 }
+
+// An error of ClaimInto is one of Claim.
+func TestAFullMemoryIsUnavailable(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, memstore.New(&memstore.Options{MaxBytes: -1}), nil)
+	for range 3 { // with the memory of the question before
+		_, err := s.Execute(t.Context(), "k", forbidden(t))
+		require.ErrorIs(t, err, idem.ErrUnavailable)
+	}
+}
+
+// silent answers nothing.
+type silent struct{ driver.Backend }
+
+func (silent) Claim(context.Context, *driver.ClaimParams) (*driver.ClaimResult, error) {
+	return nil, nil //nolint:nilnil // what a careless backend does
+}
+
+func (silent) Inspect(context.Context, string) (*driver.Record, error) {
+	return nil, nil //nolint:nilnil // as above
+}
+
+// I12: what cannot be read is never taken for absent.
+func TestABackendThatAnswersNothingIsUnreadable(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, silent{memstore.New(nil)}, nil)
+	_, err := s.Execute(t.Context(), "k", forbidden(t))
+	require.ErrorIs(t, err, idem.ErrCorrupt)
+	require.ErrorContains(t, err, "answered nothing")
+	err = s.Resolve(t.Context(), "k", 1, idem.Resolution{Recovery: idem.NotExecuted()})
+	require.ErrorIs(t, err, idem.ErrCorrupt)
+	_, err = s.Inspect(t.Context(), "k")
+	require.ErrorIs(t, err, idem.ErrCorrupt)
+}
