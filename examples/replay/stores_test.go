@@ -72,12 +72,10 @@ func TestAReplayInsideTheWindowIsOneReadOfTheFastTierAndNothingElse(t *testing.T
 	t.Parallel()
 	_, r := runJSON(t, append(named(t), "-store", "tiered", "-generate", "1500", "-crash=0", "-passes", "2", "-sample", "0")...)
 	second := r.Passes[1]
-	reads := second.Tiers[0].Calls["reads_hit"] + second.Tiers[0].Calls["reads_missed"] + second.Tiers[0].Calls["calls_failed"]
-	require.Equal(t, second.Replays+second.OtherBody, reads)
-	// A machine that stood still for the fast tier's time-out has the archive asked.
-	require.Greater(t, second.Tiers[0].Calls["reads_hit"], reads*9/10)
-	archive := second.Tiers[1].Calls
-	require.LessOrEqual(t, archive["claims_replayed"]+archive["claims_other"]+archive["calls_failed"], reads-second.Tiers[0].Calls["reads_hit"])
+	fast, archive := second.Tiers[0].Calls, second.Tiers[1].Calls
+	answered := archive["claims_replayed"] + archive["claims_other"]
+	require.Equal(t, second.Replays+second.OtherBody, fast["reads_hit"]+answered, "each is one or the other")
+	require.Greater(t, fast["reads_hit"], answered, "the archive is asked where a copy could not be put, or not be read, in time")
 	require.Zero(t, archive["claims_acquired"]+archive["completions"]+archive["releases"])
 }
 
