@@ -16,7 +16,7 @@ const module = "github.com/idem-go/idem"
 func core() []string {
 	return []string{
 		module,
-		module + "/driver", module + "/memstore", module + "/tieredstore", module + "/backoff",
+		module + "/driver", module + "/memstore", module + "/tieredstore", module + "/movestore", module + "/backoff",
 		module + "/storetest", module + "/idemhttp", module + "/idemqueue",
 	}
 }
