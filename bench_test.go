@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -171,6 +172,48 @@ func BenchmarkHotKey(b *testing.B) {
 		require.Zero(b, n)
 		require.Equal(b, 1, backend.Count(faultstore.Claim), "the backend is asked nothing")
 	})
+}
+
+// BenchmarkBesideAHotKey is a first execution of a key of one's own, alone and
+// while a thousand callers wait for one key that is running: they slow nobody
+// else down.
+func BenchmarkBesideAHotKey(b *testing.B) {
+	for _, callers := range []int{0, 1000} {
+		b.Run(fmt.Sprintf("%d callers wait", callers), func(b *testing.B) {
+			s, _ := benchStore(b, 10*time.Millisecond)
+			n, hot := 0, 0
+			var waiting, replayed sync.WaitGroup
+			var replays atomic.Int64
+			_, err := s.Execute(b.Context(), "hot", func(context.Context) (idem.Result, error) {
+				hot++
+				for range callers {
+					waiting.Add(1)
+					replayed.Go(func() {
+						waiting.Done()
+						res, err := s.Execute(b.Context(), "hot", benchOp(&hot), idem.WithWait(time.Hour), idem.WithRetention(time.Hour))
+						if err == nil && res.Replayed {
+							replays.Add(1)
+						}
+					})
+				}
+				waiting.Wait()
+				op, keys := benchOp(&n), 0
+				b.ReportAllocs()
+				for b.Loop() {
+					keys++
+					if res, err := s.Execute(b.Context(), strconv.Itoa(keys), op); err != nil || res.Replayed {
+						b.Fatal(res, err)
+					}
+				}
+				return idem.Result{}, nil
+			}, idem.WithRetention(time.Hour))
+			require.NoError(b, err)
+			replayed.Wait()
+			require.Equal(b, b.N, n, "each key ran")
+			require.Equal(b, 1, hot)
+			require.EqualValues(b, callers, replays.Load())
+		})
+	}
 }
 
 // allocations of one call of f, on average.
