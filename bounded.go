@@ -53,6 +53,9 @@ func (b *bounded) end() {
 	}
 }
 
+// String is what is printed of the context, as for opContext.
+func (b *bounded) String() string { return "idem.Bounded" }
+
 // Deadline implements context.Context.
 func (b *bounded) Deadline() (time.Time, bool) { return b.real().Deadline() }
 

@@ -55,6 +55,10 @@ func (o *opContext) end() {
 	}
 }
 
+// String is what is printed of the context: without it package fmt would read
+// all of the claim, also what others write at that moment.
+func (o *opContext) String() string { return "idem.Operation" }
+
 // Deadline implements context.Context.
 func (o *opContext) Deadline() (time.Time, bool) { return o.parent.Deadline() }
 

@@ -3,6 +3,7 @@ package idem_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"testing"
@@ -83,6 +84,25 @@ func TestALeaseThatEndsEndsAContextThatNobodyAskedAbout(t *testing.T) {
 		})
 		require.NoError(t, err, "the backend still knows us")
 	})
+}
+
+// Mocks print the context that they are called with; the claim in it is no
+// business of theirs, and others are at work on it.
+func TestAContextIsPrintedWithoutWhatItCarries(t *testing.T) {
+	t.Parallel()
+	b := faultstore.New(memstore.New(nil), func(ctx context.Context, _ faultstore.Call) faultstore.Fault {
+		require.Equal(t, "idem.Bounded", fmt.Sprint(ctx))
+		return faultstore.Fault{}
+	})
+	s := newStore(t, b, nil)
+	_, err := s.Execute(t.Context(), secretKey, func(ctx context.Context) (idem.Result, error) {
+		require.Equal(t, "idem.Operation", fmt.Sprint(ctx))
+		derived, cancel := context.WithCancel(ctx)
+		defer cancel()
+		require.NotContains(t, fmt.Sprint(derived), secretKey)
+		return idem.Result{}, nil
+	})
+	require.NoError(t, err)
 }
 
 // Many ask at the instant at which the run ends.
