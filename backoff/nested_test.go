@@ -338,6 +338,10 @@ func TestAMarkOfAnAttemptDoesNotOverruleTheLoopBelow(t *testing.T) {
 		}
 		overruled := failing(mark(fmt.Errorf("w: %w", below), backoff.Transient), nil)
 		require.NoError(t, backoff.Run(t.Context(), &backoff.Policy{Base: backoff.NoDelay}, overruled.run), name)
+		if errors.Is(tc.reason, backoff.ErrAmbiguous) {
+			confirmed := failing(mark(below, backoff.Ambiguous))
+			requireStopped(t, backoff.Run(t.Context(), &backoff.Policy{Base: backoff.NoDelay}, confirmed.run), tc.reason, 1)
+		}
 	}
 }
 
