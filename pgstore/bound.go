@@ -22,12 +22,17 @@ import (
 // operation's effect can be undone without losing the claim.
 //
 // The engine makes one call at a time, except that a renewal may come while the
-// operation runs, and a SaveRef from the operation itself.
+// operation runs, and a SaveRef from the operation itself; and a claim that it gives
+// up is released in the background, which may be after Execute has returned: by then
+// the transaction is rolled back, and if it is the caller's, in use again.
 type bound struct {
 	b     *Backend
 	begin func(ctx context.Context) (txn, error) // nil: the transaction is the caller's
-	tx    txn                                    // nil: none is open
 
+	turn sync.Mutex // held while the transaction is used
+	tx   txn        // nil: none is open
+
+	closed   bool               // Execute has returned
 	saved    bool               // idem_claim is set
 	params   driver.ClaimParams // of the claim that stands
 	id       identity           // of the transaction
@@ -103,18 +108,24 @@ func (t *bound) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Claim
 	if err := errors.Join(ended(ctx), checkClaim(p)); err != nil {
 		return nil, err
 	}
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	if t.closed {
+		return nil, fmt.Errorf("pgstore: %w: the transaction has ended", driver.ErrUnavailable)
+	}
 	if t.begin != nil && t.b.known.has(p.Key) {
 		if res, ok := t.b.shortcut(ctx, p); ok {
 			return res, nil
 		}
 	}
-	home, err := t.b.home(ctx)
-	if err != nil {
-		return nil, fail(ctx, err)
-	}
 	for try := 1; ; try++ {
+		home, err := t.b.home(ctx)
+		if err != nil {
+			return nil, fail(ctx, err)
+		}
 		res, err := t.claim(ctx, p, home)
-		if t.begin == nil || try == repeats || !repeatable(err) {
+		again := t.begin != nil && repeatable(err) || try == 1 && errors.Is(err, ErrOtherDatabase)
+		if !again || try == repeats {
 			return res, err
 		}
 	}
@@ -233,6 +244,8 @@ func (t *bound) Renew(ctx context.Context, _ driver.Ref, _ *driver.RenewParams) 
 // Annotate implements [driver.Backend], as a part of the transaction. A verdict
 // "not executed" precedes the operation, and must survive that one's failure.
 func (t *bound) Annotate(ctx context.Context, ref driver.Ref, p *driver.AnnotateParams) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	if t.now() != open {
 		return errLeaseLost("the transaction has ended")
 	}
@@ -248,9 +261,14 @@ func (t *bound) Inspect(ctx context.Context, key string) (*driver.Record, error)
 	return t.b.Inspect(ctx, key)
 }
 
-// close ends what is still open when the engine has returned.
+// close ends what is still open when the engine has returned: nothing of it is
+// promised to anybody. What comes later finds nothing claimed.
 func (t *bound) close(ctx context.Context) {
+	t.turn.Lock()
+	defer t.turn.Unlock()
+	t.closed = true
 	if p := t.now(); p == idle || p == open {
-		_ = t.back(ctx) // nothing of it is promised to anybody
+		_ = t.back(ctx) // a connection that cannot roll back is closed, which does it
+		t.enter(idle, nil)
 	}
 }

@@ -15,6 +15,8 @@ import (
 // effect of an operation that failed is undone before. It returns ErrLeaseLost if
 // the transaction was rolled back.
 func (t *bound) Complete(ctx context.Context, ref driver.Ref, p *driver.CompleteParams) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	err := t.settle(ctx, p.Outcome.Failed, func() error { return t.b.complete(ctx, t, ref, p) })
 	t.recorded = t.recorded || err == nil
 	return err
@@ -25,6 +27,8 @@ func (t *bound) Complete(ctx context.Context, ref driver.Ref, p *driver.Complete
 // except for a key that is to be held. A transaction that is gone has released
 // the key already.
 func (t *bound) Release(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
+	t.turn.Lock()
+	defer t.turn.Unlock()
 	if t.now() == idle {
 		return nil
 	}

@@ -141,6 +141,74 @@ func TestACommitThatNobodyAnswersForIsNotRecorded(t *testing.T) {
 	}
 }
 
+// A server that does not answer is not waited for longer than the caller says, and
+// the key is usable once it answers again, whatever became of the claim (C26).
+func TestAServerThatStallsHoldsNobody(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	proxy := tcpproxy.New(t, hostOf(t, p.url))
+	s := storeOver(t, p.backend(t, p.poolAt(t, through(t, proxy, p.url))), &idem.Options{Lease: 3 * time.Second})
+	var n atomic.Int64
+	_, err := s.Execute(t.Context(), "warm", counting(&n, "x"))
+	require.NoError(t, err)
+	proxy.Stall()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = s.Execute(ctx, "k", counting(&n, "7"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Less(t, time.Since(began), patience)
+	require.Equal(t, int64(1), n.Load(), "it did not run")
+	proxy.Resume()
+	res, err := s.Execute(t.Context(), "k", counting(&n, "7"), idem.WithWait(patience))
+	require.NoError(t, err)
+	require.Equal(t, "7", string(res.Value))
+	require.Equal(t, int64(2), n.Load())
+}
+
+// The server stops answering, or all connections are cut, while the operation runs:
+// its effect has happened, and is not done again (C05, C10).
+func TestAnOutcomeOutlivesAServerThatStallsOrCuts(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, how := range []string{"cut", "stall", "stall past the bound"} {
+		proxy := tcpproxy.New(t, hostOf(t, p.url))
+		o := &idem.Options{OnUnknown: idem.Hold}
+		if how == "stall past the bound" {
+			o.RecordTimeout = 300 * time.Millisecond
+		}
+		s := storeOver(t, p.backend(t, p.poolAt(t, through(t, proxy, p.url))), o)
+		var n atomic.Int64
+		res, err := s.Execute(t.Context(), how, func(context.Context) (idem.Result, error) {
+			n.Add(1)
+			if how == "cut" {
+				proxy.Cut()
+			} else {
+				proxy.Stall()
+			}
+			if how == "stall" {
+				time.AfterFunc(200*time.Millisecond, proxy.Resume)
+			}
+			return idem.Result{Value: []byte("7")}, nil
+		})
+		require.Equal(t, "7", string(res.Value), how)
+		if how == "stall past the bound" {
+			require.ErrorIs(t, err, idem.ErrNotRecorded)
+			proxy.Resume()
+		} else {
+			require.NoError(t, err, how)
+		}
+		res, err = storeOver(t, p.backend(t, p.pool(t)), o).Execute(t.Context(), how, counting(&n, "8"))
+		if how == "stall past the bound" && err != nil { // the outcome did not arrive: held for its claim
+			require.ErrorIs(t, err, idem.ErrInProgress)
+		} else {
+			require.NoError(t, err, how)
+			require.Equal(t, "7", string(res.Value))
+		}
+		require.Equal(t, int64(1), n.Load(), how)
+	}
+}
+
 // raise makes the table's writes of one kind fail with a chosen SQLSTATE, n times.
 func (p place) raise(t *testing.T, pool querier, when, code string, n int) {
 	t.Helper()

@@ -100,7 +100,8 @@ type location struct {
 const whereabouts = "pg_catalog.current_database()::pg_catalog.text," +
 	" (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000)::bigint"
 
-// home is where the table is. The first call asks.
+// home is where the table is. The first call asks, and the first one after a
+// transaction was found to be elsewhere: the server may have been started anew.
 func (b *Backend) home(ctx context.Context) (location, error) {
 	if l := b.located.Load(); l != nil {
 		return *l, nil
@@ -115,6 +116,6 @@ func (b *Backend) home(ctx context.Context) (location, error) {
 
 // stray is the error of a transaction that is not at home.
 func (b *Backend) stray() error {
-	b.located.Store(nil) // or the server was started anew: ask again
+	b.located.Store(nil)
 	return fmt.Errorf("pgstore: %w: %w", driver.ErrUnavailable, ErrOtherDatabase)
 }
