@@ -41,7 +41,7 @@ func (b *Backend) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Cla
 func (b *Backend) params(ctx context.Context, p *driver.ClaimParams) (first, second *driver.ClaimParams, err error) {
 	free := *p
 	free.ExpectToken = 0
-	free.Take |= driver.TakeAbsent
+	free.Take |= driver.TakeAbsent | driver.TakeReleased // what is free there stands in nobody's way
 	if p.ExpectToken == 0 {
 		return p, &free, nil
 	}
@@ -156,7 +156,12 @@ func (c *claim) completed(ctx context.Context, rec *driver.Record) (*driver.Clai
 	if left <= 0 {
 		left = c.p.Retention
 	}
-	_ = c.b.first.Complete(ctx, c.ref, &driver.CompleteParams{Outcome: rec.Outcome, Retention: left})
+	err := c.b.first.Complete(ctx, c.ref, &driver.CompleteParams{Outcome: rec.Outcome, Retention: left})
+	if err == nil { // it is the first store's record now
+		own := *rec
+		own.Owner, own.Token, own.Attempt = c.ref.Owner, c.ref.Token, c.res.Record.Attempt
+		rec = &own
+	}
 	return answer(rec, c.p)
 }
 

@@ -72,8 +72,9 @@ func (b *Backend) next() driver.Backend {
 	return b.first
 }
 
-// Inspect implements [driver.Backend]: it returns the record of the first store,
-// unless that has no outcome and the other one has.
+// Inspect implements [driver.Backend]: it returns the record of the first store, or
+// of the other one if the first has none. An outcome that only the other one has
+// comes to the first with the next claim.
 func (b *Backend) Inspect(ctx context.Context, key string) (*driver.Record, error) {
 	rec, _, err := b.shown(ctx, key)
 	return rec, err
@@ -82,17 +83,11 @@ func (b *Backend) Inspect(ctx context.Context, key string) (*driver.Record, erro
 // shown is the record that Inspect returns, and the store that has it.
 func (b *Backend) shown(ctx context.Context, key string) (*driver.Record, driver.Backend, error) {
 	rec, err := b.first.Inspect(ctx, key)
-	if err == nil && rec.State.Completed() || err != nil && !errors.Is(err, driver.ErrNotFound) {
+	if !errors.Is(err, driver.ErrNotFound) {
 		return rec, b.first, err
 	}
-	there, otherErr := b.other.Inspect(ctx, key)
-	switch {
-	case otherErr == nil && (there.State.Completed() || err != nil):
-		return there, b.other, nil //nolint:nilerr // the first store has none, the other one has
-	case otherErr != nil && !errors.Is(otherErr, driver.ErrNotFound):
-		return nil, nil, otherErr
-	}
-	return rec, b.first, err
+	rec, err = b.other.Inspect(ctx, key)
+	return rec, b.other, err
 }
 
 // DefaultRetention implements [driver.Retainer]: it is the first store's.

@@ -22,8 +22,8 @@ import (
 )
 
 var (
-	seeds = flag.Int("move.seeds", 1500, "migrations to play") //nolint:gochecknoglobals // flags are
-	first = flag.Uint64("move.first", 1, "the first seed")     //nolint:gochecknoglobals // flags are
+	seeds = flag.Int("move.seeds", 400, "migrations to play") //nolint:gochecknoglobals // flags are
+	first = flag.Uint64("move.first", 1, "the first seed")    //nolint:gochecknoglobals // flags are
 )
 
 // kind of a process: which deploy it is of.

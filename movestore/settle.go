@@ -24,12 +24,23 @@ func (b *Backend) Complete(ctx context.Context, ref driver.Ref, p *driver.Comple
 	return doubtful(err)
 }
 
-// Release implements [driver.Backend]. Between the two, others find the key in
-// progress.
+// Release implements [driver.Backend]. A doubt is told to the first store first,
+// because it decides; what is free is freed there last, so that who claims it then
+// finds the other one free too.
 func (b *Backend) Release(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
-	if err := b.first.Release(ctx, ref, p); err != nil {
+	if p.Held || p.Doubt {
+		if err := b.first.Release(ctx, ref, p); err != nil {
+			return err
+		}
+		return b.releaseOther(ctx, ref, p)
+	}
+	if err := b.releaseOther(ctx, ref, p); err != nil {
 		return err
 	}
+	return b.first.Release(ctx, ref, p)
+}
+
+func (b *Backend) releaseOther(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
 	return doubtful(b.other.Release(ctx, driver.Ref{Key: ref.Key, Owner: ref.Owner}, p))
 }
 
