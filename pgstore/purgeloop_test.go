@@ -155,7 +155,7 @@ func TestAnotherLoopTakesOverFromALostConnection(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pool := p.pool(t)
-	p.plantEnded(t, pool, 500)
+	p.plantEnded(t, pool, 5000)  // minutes of work for the first
 	again := make(chan struct{}) // until it is closed, the first one cannot come back
 	opened := 0
 	first := p.loop(t, "/first", pgstore.PurgeLoopOptions{Rate: 20, Batch: 1, Connect: func(ctx context.Context) (*pgx.Conn, error) {
@@ -186,7 +186,7 @@ func TestAnotherLoopTakesOverFromALostConnection(t *testing.T) {
 	first.await(t, pgstore.PurgeElsewhere, 1)
 	require.Len(t, first.seen(pgstore.PurgeTurn), 1)
 	removed := first.seen(pgstore.PurgeLost)[0].Total + second.seen(pgstore.PurgePass)[0].Total
-	require.Contains(t, []int64{499, 500}, removed, "all but what the cut one may have removed without being told")
+	require.Contains(t, []int64{4999, 5000}, removed, "all but what the cut one may have removed without being told")
 	second.stop(t)
 	first.await(t, pgstore.PurgeTurn, 2)
 	first.stop(t)
@@ -196,14 +196,14 @@ func TestTheEndOfItsContextStopsALoop(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	pool := p.pool(t)
-	p.plantEnded(t, pool, 100)
+	p.plantEnded(t, pool, 1000)
 	var own *pgx.Conn
 	l := p.loop(t, "/slow", pgstore.PurgeLoopOptions{Rate: 1, Connect: func(ctx context.Context) (c *pgx.Conn, err error) {
 		own, err = pgx.Connect(ctx, p.url)
 		return own, err
 	}})
 	l.await(t, pgstore.PurgeStep, 1)
-	l.stop(t) // in the middle of a pass that takes a minute and a half
+	l.stop(t) // in the middle of a pass that takes a quarter of an hour
 	require.True(t, own.IsClosed(), "the turn is given up")
 	require.GreaterOrEqual(t, l.seen(pgstore.PurgeStep)[0].Behind, time.Hour)
 	require.Empty(t, l.seen(pgstore.PurgePass))
