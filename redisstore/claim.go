@@ -20,11 +20,14 @@ func (b *Backend) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Cla
 	if err := checkClaim(p); err != nil {
 		return nil, err
 	}
+	j := judgement{p: p, res: &driver.ClaimResult{}}
+	if b.replay(ctx, &j) {
+		return j.res, nil
+	}
 	first, windows, err := claimArgs(p)
 	if err != nil {
 		return nil, err
 	}
-	j := judgement{p: p, res: &driver.ClaimResult{}}
 	for {
 		reply, _, err := b.run(ctx, &b.scripts.claim, p.Key, first, windows...)
 		if err != nil {
@@ -87,6 +90,9 @@ func (b *Backend) take(ctx context.Context, j *judgement) (raw string, found boo
 
 // claimed returns what was found, once the replicas have what was acquired.
 func (b *Backend) claimed(ctx context.Context, j *judgement) (*driver.ClaimResult, error) {
+	if j.res.Fact == driver.Completed {
+		b.done.Add(j.p.Key)
+	}
 	if j.res.Fact == driver.Acquired || j.res.Fact == driver.TakenOver {
 		if err := b.replicated(ctx, j.p.Key); err != nil {
 			return nil, err

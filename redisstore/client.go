@@ -26,6 +26,9 @@ type (
 type client struct {
 	rdb     redis.UniversalClient
 	cluster clusterClient // nil: one server, or one primary behind sentinels
+	// replicas: the Cluster's client reads from replicas where it can, which is
+	// everywhere but in scripts.
+	replicas bool
 
 	// What the client's own options say about repeating a command.
 	tries      int
@@ -58,7 +61,7 @@ func newClient(rdb redis.UniversalClient) (*client, error) {
 		if !o.ContextTimeoutEnabled {
 			return nil, errContextTimeout
 		}
-		c.cluster = r
+		c.cluster, c.replicas = r, o.ReadOnly || o.RouteByLatency || o.RouteRandomly
 		c.tries = 1 + max(0, o.MaxRedirects)
 		c.minBackoff, c.maxBackoff, c.readTimeout = o.MinRetryBackoff, o.MaxRetryBackoff, o.ReadTimeout
 	default:

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/idem-go/idem/driver"
+	"github.com/idem-go/idem/internal/known"
 )
 
 var (
@@ -36,6 +37,7 @@ type Backend struct {
 	client  *client
 	scripts *scripts
 	hub     *hub
+	done    *known.Set // keys with an outcome, as far as this process has seen: see replay
 }
 
 // New returns a Backend over a client that the caller keeps and closes. A nil
@@ -69,7 +71,7 @@ func newBackend(rdb redis.UniversalClient, o *Options) (*Backend, error) {
 		return nil, fmt.Errorf("redisstore: Options.ReplicaTimeout = %v is not shorter than the client's ReadTimeout = %v, which would end the wait first",
 			o.ReplicaTimeout, c.readTimeout)
 	}
-	b := &Backend{opts: *o, tag: tag, client: c, scripts: newScripts()}
+	b := &Backend{opts: *o, tag: tag, client: c, scripts: newScripts(), done: known.New()}
 	b.hub = newHub(b.client.subscribe)
 	return b, nil
 }

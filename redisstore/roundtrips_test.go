@@ -128,3 +128,46 @@ func TestALongReplayTakesOneRoundTrip(t *testing.T) {
 		trips(t, p, 1, "a replay", func() { require.Len(t, wants(t, b, driver.Completed, params(key)).Outcome.Value, n) })
 	}
 }
+
+// A key that this process knows to be done is replayed without a script; one that
+// it does not know, with one; and what became of the key meanwhile is seen.
+func TestAKnownOutcomeIsReplayedWithoutAScript(t *testing.T) {
+	t.Parallel()
+	server := testenv.OwnRedis(t, testenv.RedisConfig{})
+	rdb := connect(t, server.Addr())
+	b := open(t, rdb)
+	fresh := func() *redisstore.Backend { return open(t, rdb, prefixed(b)) }
+	ref := acquire(t, b, "k", printed("a"))
+	complete(t, b, ref, "7")
+	replayed := func(b *redisstore.Backend, scripts int) *driver.Record {
+		t.Helper()
+		before := called(t, server, "evalsha") + called(t, server, "eval")
+		rec := wants(t, b, driver.Completed, params("k", printed("a")))
+		require.Equal(t, scripts, called(t, server, "evalsha")+called(t, server, "eval")-before)
+		return rec
+	}
+	plain, other := replayed(b, 0), fresh()
+	scripted := replayed(other, 1)
+	require.LessOrEqual(t, scripted.RetentionLeft, plain.RetentionLeft)
+	require.GreaterOrEqual(t, scripted.ClaimAge, plain.ClaimAge)
+	scripted.RetentionLeft, scripted.ClaimAge = plain.RetentionLeft, plain.ClaimAge
+	require.Equal(t, plain, scripted)
+	replayed(other, 0)
+	wants(t, b, driver.Mismatch, params("k", printed("b")))
+	_, err := b.Claim(t.Context(), params("k", func(p *driver.ClaimParams) { p.Fingerprints = []driver.Fingerprint{{KeyID: "?", Sum: [32]byte{1}}} }))
+	require.ErrorIs(t, err, driver.ErrCorrupt)
+
+	require.NoError(t, fresh().Redact(t.Context(), "k", &driver.EditParams{Token: ref.Token}))
+	require.Equal(t, driver.BodyRedacted, replayed(b, 1).Outcome.Body, "the unknown key id had it forgotten")
+	require.Equal(t, driver.BodyRedacted, replayed(b, 0).Outcome.Body)
+	require.NoError(t, fresh().Reset(t.Context(), "k", &driver.EditParams{Token: ref.Token, Retention: kept}))
+	again := acquire(t, b, "k", printed("a"))
+	require.Greater(t, again.Token, ref.Token)
+	complete(t, b, again, "8")
+	require.NoError(t, rdb.Del(t.Context(), b.RedisKey("k")).Err())
+	require.NoError(t, rdb.RPush(t.Context(), b.RedisKey("k"), "x").Err())
+	_, err = b.Claim(t.Context(), params("k"))
+	require.ErrorIs(t, err, driver.ErrCorrupt)
+	require.NoError(t, rdb.Del(t.Context(), b.RedisKey("k")).Err())
+	require.Positive(t, acquire(t, b, "k").Token)
+}

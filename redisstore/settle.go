@@ -105,10 +105,15 @@ func (b *Backend) Complete(ctx context.Context, ref driver.Ref, p *driver.Comple
 	params := make([]byte, 0, 9+detailsLen(&p.Outcome))
 	params = appendDuration(append(params, phase), p.Retention)
 	params = appendDetails(params, &p.Outcome, 1, "")
+	more := []any{p.Outcome.Value}
 	if p.Audit != nil {
-		return b.act(ctx, &b.scripts.complete, ref, params, p.Outcome.Value, encodeAudit(p.Audit))
+		more = append(more, encodeAudit(p.Audit))
 	}
-	return b.act(ctx, &b.scripts.complete, ref, params, p.Outcome.Value)
+	err := b.act(ctx, &b.scripts.complete, ref, params, more...)
+	if err == nil {
+		b.done.Add(ref.Key)
+	}
+	return err
 }
 
 // How a claim is given up: see scripts/release.lua.
