@@ -65,9 +65,11 @@ func TestSimulatedFaultsBreakNoProperty(t *testing.T) { //nolint:paralleltest //
 		require.Empty(t, r.Violations)
 		return
 	}
-	for _, seed := range pastFailures(t) {
-		if r := sim.Run(t, seed, &sim.Counters{}, false); counts(r.Violations) {
-			report(t, r)
+	if budget.rules == "" { // of broken code it is asked how many seeds find it
+		for _, seed := range pastFailures(t) {
+			if r := sim.Run(t, seed, &sim.Counters{}, false); counts(r.Violations) {
+				report(t, r)
+			}
 		}
 	}
 	began := time.Now()
