@@ -225,11 +225,28 @@ func TestATakeoverComesALeaseAfterTheLastRenewal(t *testing.T) {
 	t.Fatal("no takeover")
 }
 
+// migrateThrough migrates another schema through the proxy, in several processes at
+// once.
+func (p place) migrateThrough(t *testing.T, url string) {
+	t.Helper()
+	next := place{url: url, schema: p.schema + "_next"}
+	t.Cleanup(func() { testenv.PostgresExec(t, p.url, "DROP SCHEMA IF EXISTS "+next.schema+" CASCADE") })
+	var wg sync.WaitGroup
+	errs := make([]error, 4)
+	for i := range errs {
+		b := next.backend(t, next.poolAt(t, url, mode(pgx.QueryExecModeExec), unbounded, conns(1)))
+		wg.Go(func() { errs[i] = errors.Join(b.Migrate(t.Context()), b.Validate(t.Context())) })
+	}
+	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
+
 // C44 (a): four Stores behind a transaction-pooling proxy with two connections.
 func TestManyStoresShareAPoolingProxy(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	url := testenv.OwnPgBouncer(t, p.url, testenv.PgBouncerConfig{PoolSize: 2})
+	p.migrateThrough(t, url)
 	var wg sync.WaitGroup
 	var n atomic.Int64
 	errs := make([]error, 4)

@@ -194,7 +194,7 @@ func TestAKilledServerInTheMiddleDoublesAndLosesNothing(t *testing.T) {
 	s := storeOver(t, p.backend(t, pool), &idem.Options{Lease: time.Second, RecordTimeout: 20 * time.Second})
 	var killed atomic.Bool
 	done := make(chan error, 4)
-	limit, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	limit, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	for range cap(done) {
 		go func() {
