@@ -61,7 +61,7 @@ func TestOverEveryStoreEachOperationHasItsEffectOnceAndTheSecondPassReplays(t *t
 	for _, store := range stores {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			status, r := runJSON(t, append(named(t), "-store", store, "-generate", "2500", "-crash=0.02", "-passes", "2", "-sample", "0")...)
+			status, r := runJSON(t, append(named(t), "-store", store, "-generate", "1200", "-crash=0.03", "-passes", "2", "-sample", "0")...)
 			requireOnce(t, status, r)
 			require.Equal(t, store, r.Store)
 		})
@@ -70,7 +70,7 @@ func TestOverEveryStoreEachOperationHasItsEffectOnceAndTheSecondPassReplays(t *t
 
 func TestAReplayInsideTheWindowIsOneReadOfTheFastTierAndNothingElse(t *testing.T) {
 	t.Parallel()
-	_, r := runJSON(t, append(named(t), "-store", "tiered", "-generate", "1500", "-crash=0", "-passes", "2", "-sample", "0")...)
+	_, r := runJSON(t, append(named(t), "-store", "tiered", "-generate", "800", "-crash=0", "-passes", "2", "-sample", "0")...)
 	second := r.Passes[1]
 	fast, archive := second.Tiers[0].Calls, second.Tiers[1].Calls
 	answered := archive["claims_replayed"] + archive["claims_other"]
@@ -86,7 +86,7 @@ func TestAReplayIsOneCallOfTheStore(t *testing.T) {
 	for _, store := range []string{"memory", "redis", "postgres"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
-			_, r := runJSON(t, append(named(t), "-store", store, "-generate", "1500", "-crash=0", "-lease", "30s", "-passes", "2", "-sample", "0")...)
+			_, r := runJSON(t, append(named(t), "-store", store, "-generate", "800", "-crash=0", "-lease", "30s", "-passes", "2", "-sample", "0")...)
 			second := r.Passes[1].Tiers[0].Calls
 			require.Equal(t, r.Passes[1].Replays, second["claims_replayed"])
 			require.Equal(t, r.Passes[1].OtherBody, second["claims_other"])
@@ -112,7 +112,7 @@ func TestAServerThatIsKilledInTheMiddleOfEachPassCostsNoEffect(t *testing.T) {
 			}
 			t.Run(store+", killing "+server, func(t *testing.T) {
 				t.Parallel()
-				status, r := runJSON(t, "-store", store, "-restart", server, "-generate", "2500", "-crash=0.02", "-passes", "2", "-sample", "0")
+				status, r := runJSON(t, "-store", store, "-restart", server, "-generate", "1200", "-crash=0.03", "-passes", "2", "-sample", "0")
 				requireOnce(t, status, r)
 				require.Equal(t, int64(2), r.Restarts)
 			})
@@ -128,7 +128,7 @@ func TestNothingIsLeftOnAServerThatIsSomebodyElses(t *testing.T) {
 	db, err := pgx.Connect(t.Context(), testenv.Postgres(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close(context.WithoutCancel(t.Context()))) })
-	cfg, err := parseConfig(append(named(t), "-redis-url", "redis://"+rdb.Options().Addr, "-generate", "1500", "-sample", "0"), os.Stderr)
+	cfg, err := parseConfig(append(named(t), "-redis-url", "redis://"+rdb.Options().Addr, "-generate", "600", "-sample", "0"), os.Stderr)
 	require.NoError(t, err)
 	for _, store := range stores {
 		cfg.store = store
@@ -211,7 +211,7 @@ func TestWhatStandsInTheWayOfAStoreIsSaidWithoutAPassword(t *testing.T) {
 
 func TestTheComparisonRunsOverEveryStore(t *testing.T) {
 	t.Parallel()
-	args := append(named(t), "-compare", "-generate", "600")
+	args := append(named(t), "-compare", "-generate", "300")
 	var stdout, stderr bytes.Buffer
 	require.Zero(t, run(t.Context(), append(args, "-json"), nil, &stdout, &stderr), stderr.String())
 	var c comparison
