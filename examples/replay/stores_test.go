@@ -217,7 +217,7 @@ func TestTheComparisonRunsOverEveryStore(t *testing.T) {
 	var c comparison
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &c))
 	require.Len(t, c.Stores, len(stores))
-	require.Equal(t, int64(600*len(stores)), c.Deliveries)
+	require.Equal(t, int64(300*len(stores)), c.Deliveries)
 	for i, r := range c.Stores {
 		require.Equal(t, stores[i], r.Store)
 		require.Positive(t, r.Overhead.First.P50)
