@@ -39,7 +39,7 @@ func (t *bound) Release(ctx context.Context, ref driver.Ref, p *driver.ReleasePa
 	switch {
 	case !errors.Is(err, driver.ErrLeaseLost):
 		return err
-	case p.Held && t.begin != nil:
+	case p.Held:
 		return t.holdOutside(ctx, p)
 	}
 	t.enter(done, nil)

@@ -74,7 +74,9 @@ func ExecuteTx(ctx context.Context, s *idem.Store, db Beginner, key string,
 // When ExecuteInTx returns an error, tx is as usable as it was before the call:
 // what op and the claim did is undone. Two failures leave something to commit: one
 // marked Permanent is recorded, and one that holds the key (Unknown, or under
-// Hold) holds it. Roll back, and the key is as if there had been no call.
+// Hold) holds it. Roll back, and the key is as if there had been no call. A tx that
+// is broken cannot hold the key: then it is held outside, through the Store's own
+// client.
 //
 // At REPEATABLE READ and above the claim may fail with SQLSTATE 40001, beside
 // [idem.ErrUnavailable], when the record is newer than the transaction's

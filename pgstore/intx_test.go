@@ -134,6 +134,26 @@ func TestTheCallersTransactionStaysUsable(t *testing.T) {
 	}
 }
 
+// A key that is to be held is held although the caller's transaction is gone: the
+// operation may have had an effect elsewhere.
+func TestAHeldKeyIsHeldAlthoughTheCallersTransactionIsGone(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	for name, begin := range l.callers(t) {
+		tx, s := begin(""), l.store(t)
+		_, err := tx.execute(t.Context(), s, name, func(_ context.Context, do do) (idem.Result, error) {
+			return idem.Result{}, idem.Unknown(do("SELECT pg_terminate_backend(pg_backend_pid())"))
+		})
+		require.ErrorIs(t, err, idem.ErrOutcomeUnknown, name)
+		_ = tx.rollback() // there is nothing left of it
+		rec, err := s.Inspect(t.Context(), name)
+		require.NoError(t, err, name)
+		require.Equal(t, []any{driver.Unknown, true}, []any{rec.State, rec.Held}, name)
+		_, err = l.store(t).Execute(t.Context(), name, plain("again"))
+		require.ErrorIs(t, err, idem.ErrOutcomeUnknown, name)
+	}
+}
+
 // Another transaction has the key: the wait is bounded, and the caller's own
 // transaction goes on.
 func TestTheCallersTransactionWaitsNoLongerThanItsBound(t *testing.T) {
