@@ -314,12 +314,14 @@ func TestOnlyFailuresOfTheTargetCountAgainstIt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCircuit(t, nil)
-			call(t, c, tc.err)
-			require.Equal(t, tc.want, c.Stats())
-			inLoop := newCircuit(t, nil)
-			_ = backoff.Run(t.Context(), &backoff.Policy{MaxAttempts: 1, Breaker: inLoop}, failing(tc.err).run)
-			require.Equal(t, tc.want, inLoop.Stats(), "in a loop")
+			synctest.Test(t, func(t *testing.T) {
+				c := newCircuit(t, nil)
+				call(t, c, tc.err)
+				require.Equal(t, tc.want, c.Stats())
+				inLoop := newCircuit(t, nil)
+				_ = backoff.Run(t.Context(), &backoff.Policy{MaxAttempts: 1, Breaker: inLoop}, failing(tc.err).run)
+				require.Equal(t, tc.want, inLoop.Stats(), "in a loop")
+			})
 		})
 	}
 }

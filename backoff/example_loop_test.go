@@ -61,15 +61,15 @@ func ExampleError() {
 	// true true
 }
 
-// With a second left and ten to wait there is no point in waiting.
+// With a minute left and ten to wait there is no point in waiting.
 func ExampleErrDeadline() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	began := time.Now()
-	_, err := backoff.Do(ctx, &backoff.Policy{Base: 10 * time.Second, Jitter: backoff.None}, flaky(1))
+	_, err := backoff.Do(ctx, &backoff.Policy{Base: 10 * time.Minute, Cap: time.Hour, Jitter: backoff.None}, flaky(1))
 
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, context.DeadlineExceeded), time.Since(began) < time.Second)
+	fmt.Println(errors.Is(err, context.DeadlineExceeded), time.Since(began) < time.Minute)
 	// Output:
 	// busy (backoff: no time left before the deadline, 1 attempt)
 	// true true
@@ -184,7 +184,7 @@ func ExampleBudget() {
 // One circuit for each target. When it opens, loops end, and know until when.
 func ExampleCircuit() {
 	circuit, err := backoff.NewCircuit(&backoff.CircuitOptions{
-		MinCalls: 2, Open: time.Minute, Rand: func() uint64 { return 1<<64 - 1 }, // no jitter here
+		MinCalls: 2, Open: time.Hour,
 	})
 	if err != nil {
 		panic(err)
@@ -192,8 +192,8 @@ func ExampleCircuit() {
 	p := &backoff.Policy{Base: backoff.NoDelay, Breaker: circuit}
 	_, err = backoff.Do(context.Background(), p, flaky(9))
 	left, _ := backoff.Hint(err)
-	fmt.Println(errors.Is(err, backoff.ErrOpen), circuit.Stats().State, left.Round(time.Second))
-	// Output: true open 1m0s
+	fmt.Println(errors.Is(err, backoff.ErrOpen), circuit.Stats().State, left > 0)
+	// Output: true open true
 }
 
 // A circuit without a loop.
