@@ -109,8 +109,8 @@ integration-local: ## The same path with two images made from local binaries, an
 
 .PHONY: lint
 lint: $(GOLANGCI) ## golangci-lint $(GOLANGCI_VERSION) in every module
-	$(GOLANGCI) run ./...
-	@$(call each-nested,$(GOLANGCI) run ./...)
+	$(GOLANGCI) run --allow-parallel-runners ./...
+	@$(call each-nested,$(GOLANGCI) run --allow-parallel-runners ./...)
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format as lint wants it

@@ -75,8 +75,20 @@ func TestAReplayInsideTheWindowIsOneReadOfTheFastTierAndNothingElse(t *testing.T
 	fast, archive := second.Tiers[0].Calls, second.Tiers[1].Calls
 	answered := archive["claims_replayed"] + archive["claims_other"]
 	require.Equal(t, second.Replays+second.OtherBody, fast["reads_hit"]+answered, "each is one or the other")
-	require.Greater(t, fast["reads_hit"], answered, "the archive is asked where a copy could not be put, or not be read, in time")
+	if failed(r) == 0 { // else the archive answers where a copy could not be put, or not be read, in time
+		require.Zero(t, answered)
+	}
 	require.Zero(t, archive["claims_acquired"]+archive["completions"]+archive["releases"])
+}
+
+// failed counts the calls of both tiers, in both passes, that a slow machine cut.
+func failed(r *report) (n int64) {
+	for _, pass := range r.Passes {
+		for _, tier := range pass.Tiers {
+			n += tier.Calls["calls_failed"]
+		}
+	}
+	return n
 }
 
 // The calls that a store sees in the second pass: each delivery that has a key
