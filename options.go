@@ -21,7 +21,7 @@ const (
 	defaultMaxWaiters    = 1024
 
 	minLease        = time.Millisecond
-	minRenewEvery   = time.Millisecond           // of one that is asked for
+	minRenewEvery   = 100 * time.Microsecond     // of one that is asked for
 	maxDuration     = 100 * 365 * 24 * time.Hour // of every option; sums of them stay far from overflow
 	maxNamespaceLen = 128
 	maxProviderLen  = 128
@@ -41,7 +41,7 @@ type Options struct {
 	// is 30 seconds.
 	Lease time.Duration
 	// RenewEvery is the time between two renewals of a running operation's
-	// lease. Two must fit into a lease, and it is at least 1 ms: more often the
+	// lease. Two must fit into a lease, and it is at least 100 µs: more often the
 	// store would do nothing else. The default is a third of the lease.
 	RenewEvery time.Duration
 	// MaxRun bounds the renewals: after it the operation's context ends with

@@ -75,8 +75,8 @@ func TestNewRefusesWhatIsOutOfBounds(t *testing.T) {
 	}{
 		"negative Lease":          {idem.Options{Lease: -1}, []string{"Lease", "-1ns"}},
 		"negative RenewEvery":     {idem.Options{RenewEvery: -1}, []string{"RenewEvery", "-1ns"}},
-		"tiny RenewEvery":         {idem.Options{RenewEvery: 1}, []string{"RenewEvery", "1ns", "1ms"}},
-		"RenewEvery under 1 ms":   {idem.Options{RenewEvery: time.Millisecond - 1}, []string{"RenewEvery", "1ms"}},
+		"tiny RenewEvery":         {idem.Options{RenewEvery: 1}, []string{"RenewEvery", "1ns", "100µs"}},
+		"RenewEvery under 0.1 ms": {idem.Options{RenewEvery: 100*time.Microsecond - 1}, []string{"RenewEvery", "100µs"}},
 		"negative MaxRun":         {idem.Options{MaxRun: -1}, []string{"MaxRun", "-1ns"}},
 		"negative Retention":      {idem.Options{Retention: -1}, []string{"Retention", "-1ns"}},
 		"negative RetryWindow":    {idem.Options{RetryWindow: -1}, []string{"RetryWindow", "-1ns"}},
@@ -176,7 +176,7 @@ func TestNewRefusesARenewalThatCannotHappenTwiceWithinTheLease(t *testing.T) {
 		{0, time.Second, time.Second, true},
 		{0, 15 * time.Second, 0, false},
 		{100 * time.Millisecond, 0, 100 * time.Millisecond / 3, true},
-		{5 * time.Second, time.Millisecond, time.Millisecond, true},
+		{5 * time.Second, 600 * time.Microsecond, 600 * time.Microsecond, true},
 	} {
 		synctestWorld(t, fmt.Sprintf("%v,%v", tc.lease, tc.every), func(t *testing.T) {
 			line := newTimeline()
