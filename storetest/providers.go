@@ -25,7 +25,18 @@ func providerRules() []rule {
 // window notes a failure unless the provider has this window, of which at least
 // least and at most most has elapsed.
 func (s *subject) window(when, name string, window, least, most time.Duration) {
-	p, ok := provider(s.look(), name)
+	s.windowOf(s.look(), when, name, window, least, most)
+}
+
+// windowSince is window for one that began after the instant asked: the look may
+// take its time too.
+func (s *subject) windowSince(when, name string, window, least time.Duration, asked time.Time) {
+	rec := s.look()
+	s.windowOf(rec, when, name, window, least, time.Since(asked)+s.unit)
+}
+
+func (s *subject) windowOf(rec *driver.Record, when, name string, window, least, most time.Duration) {
+	p, ok := provider(rec, name)
 	if !ok || p.Window != window || p.Elapsed < least-grain || p.Elapsed > most+grain {
 		s.Errorf("%s: provider %q there %v, window %v, elapsed %v; want window %v, elapsed %v to %v",
 			when, name, ok, p.Window, p.Elapsed, window, least, most)
@@ -36,14 +47,14 @@ func windowBegins(t *trial) {
 	s := t.subject()
 	first := time.Now()
 	ref := s.acquire(calling("acme", 1500*time.Millisecond), calling("bank \"é\"", 90*24*time.Hour))
-	s.window("first claim", "acme", 1500*time.Millisecond, 0, time.Since(first)+t.unit)
-	s.window("first claim", "bank \"é\"", 90*24*time.Hour, 0, time.Since(first)+t.unit)
+	s.windowSince("first claim", "acme", 1500*time.Millisecond, 0, first)
+	s.windowSince("first claim", "bank \"é\"", 90*24*time.Hour, 0, first)
 	t.pass(t.unit)
 	s.must(s.release(ref, driver.ReleaseParams{Doubt: true}), "Release")
 	second := time.Now()
 	s.acquire(calling("new", long))
-	s.window("second claim", "new", long, 0, time.Since(second)+t.unit)
-	s.window("second claim", "acme", 1500*time.Millisecond, t.unit, time.Since(first)+t.unit)
+	s.windowSince("second claim", "new", long, 0, second)
+	s.windowSince("second claim", "acme", 1500*time.Millisecond, t.unit, first)
 }
 
 func windowIsKept(t *trial) {
