@@ -47,15 +47,17 @@ func newPurgeTexts(n *names) purgeTexts {
 		" SELECT (SELECT expires_at FROM edge), (SELECT pg_catalog.count(*) FROM gone)"
 
 	// $1 and $2 as above, $3 only those of that very instant. The rows are taken
-	// with FOR UPDATE, which looks at each as it is now. Answers the latest instant
+	// with FOR UPDATE, which looks at each as it is now, and once: a subquery that
+	// the planner runs anew for each row would find the next batch each time, past
+	// those it has removed. Answers the latest instant
 	// removed, the instant after $1, and how many were removed. What the DELETE
 	// restates is written so that no index on it can tempt the planner away from
 	// the key's.
 	over += " AND (NOT $3::boolean OR t.expires_at = $1::timestamptz)"
 	restated := "COALESCE(" + over + ", false)"
-	s.pick = read + "gone AS (DELETE FROM " + n.table + " AS t USING (SELECT t.key FROM " + n.table + " t WHERE " + over + " AND " + purgeEnds +
-		" ORDER BY t.expires_at LIMIT $2::bigint FOR UPDATE OF t SKIP LOCKED) x WHERE t.key = x.key AND " + restated + " AND " + purgeEnds +
-		" RETURNING t.expires_at)" +
+	s.pick = read + "x AS MATERIALIZED (SELECT t.key FROM " + n.table + " t WHERE " + over + " AND " + purgeEnds +
+		" ORDER BY t.expires_at LIMIT $2::bigint FOR UPDATE OF t SKIP LOCKED)," +
+		" gone AS (DELETE FROM " + n.table + " AS t USING x WHERE t.key = x.key AND " + restated + " AND " + purgeEnds + " RETURNING t.expires_at)" +
 		" SELECT (SELECT pg_catalog.max(expires_at) FROM gone), $1::timestamptz + interval '1 microsecond', (SELECT pg_catalog.count(*) FROM gone)"
 
 	// Unknown records, from key $1 on: $2 how many to look at, $3 for how long, in
@@ -64,8 +66,8 @@ func newPurgeTexts(n *names) purgeTexts {
 	old := "t.expires_at IS NULL AND " + purgeIntact + " AND (t.state = 1 AND t.lease_until > 'epoch'::timestamptz OR t.state = 2 AND t.held)" +
 		" AND GREATEST(t.changed_at, t.lease_until) < (SELECT now FROM clock) - $3::bigint * interval '1 microsecond'"
 	s.page = read + "page AS MATERIALIZED (SELECT t.key FROM " + n.table + " t WHERE t.expires_at IS NULL AND t.key > $1::text ORDER BY t.key LIMIT $2::bigint)," +
-		" gone AS (DELETE FROM " + n.table + " AS t USING (SELECT t.key FROM " + n.table + " t WHERE t.key IN (SELECT key FROM page) AND " + old +
-		" FOR UPDATE OF t SKIP LOCKED) x WHERE t.key = x.key AND " + old + " RETURNING true)" +
+		" x AS MATERIALIZED (SELECT t.key FROM " + n.table + " t WHERE t.key IN (SELECT key FROM page) AND " + old + " FOR UPDATE OF t SKIP LOCKED)," +
+		" gone AS (DELETE FROM " + n.table + " AS t USING x WHERE t.key = x.key AND " + old + " RETURNING true)" +
 		" SELECT (SELECT pg_catalog.max(key) FROM page), (SELECT pg_catalog.count(*) FROM gone)"
 
 	s.behind = "SELECT GREATEST(0, COALESCE(pg_catalog.date_part('epoch', " + clock + " - (SELECT t.expires_at FROM " + n.table + " t" +

@@ -90,7 +90,7 @@ func (s *suite) each(t *testing.T, rules []rule, done func(t *testing.T, tr *tri
 func (s *suite) try(t *testing.T, r *rule) *trial {
 	t.Helper()
 	var tr *trial
-	for unit, tries := s.unit, 0; tries < 6; unit, tries = 2*unit, tries+1 {
+	for unit, tries := s.unit, 0; tries < 9; unit, tries = 2*unit, tries+1 {
 		tr = &trial{suite: s, rule: r, unit: unit, tick: s.tick}
 		var slow bool
 		s.wrap(t, func(t *testing.T) {
@@ -102,7 +102,7 @@ func (s *suite) try(t *testing.T, r *rule) *trial {
 			return tr
 		}
 	}
-	tr.failures = append(tr.failures, "the machine was too slow to tell, six times: give the harness a longer Unit")
+	tr.failures = append(tr.failures, "the machine was too slow to tell, nine times: give the harness a longer Unit")
 	return tr
 }
 
