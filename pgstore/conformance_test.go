@@ -32,7 +32,7 @@ func (p place) harness(pool *pgxpool.Pool) storetest.Harness {
 			return p.backend(tb, &pausing{Pool: pool, p: p, between: between}), p.backend(tb, pool)
 		},
 		Unit:   200 * time.Millisecond, // a lease of a tenth must not end during a few statements
-		Rounds: 20,
+		Rounds: 10,
 		Corrupt: func(tb testing.TB, _ driver.Backend, key string, kind storetest.CorruptKind) bool {
 			tb.Helper()
 			return p.corrupt(tb, pool, key, kind)
@@ -168,6 +168,7 @@ func TestTheBackendConformsOnAServerThatIsKilled(t *testing.T) {
 	p := migrated(t, s.URL(), "s")
 	pool := p.pool(t, conns(8))
 	h := p.harness(pool)
+	h.Rounds = 20 // the others vary the way to the server, not the statements
 	h.Restart = func(tb testing.TB, _ driver.Backend) driver.Backend {
 		tb.Helper()
 		require.NoError(tb, s.Kill(tb.Context()))
