@@ -23,9 +23,9 @@ func providerRules() []rule {
 }
 
 // window notes a failure unless the provider has this window, of which at least
-// least and at most most has elapsed.
-func (s *subject) window(when, name string, window, least, most time.Duration) {
-	s.windowOf(s.look(), when, name, window, least, most)
+// least has elapsed.
+func (s *subject) window(when, name string, window, least time.Duration) {
+	s.windowOf(s.look(), when, name, window, least, long)
 }
 
 // windowSince is window for one that began after the instant asked: the look may
@@ -62,16 +62,16 @@ func windowIsKept(t *trial) {
 	s.acquire(lease(t.short()), calling("acme", long))
 	t.pass(t.unit)
 	ref := s.acquire(calling("acme", 5*long))
-	s.window("after a takeover that names it again", "acme", long, t.unit, long)
+	s.window("after a takeover that names it again", "acme", long, t.unit)
 	if n := len(s.look().Providers); n != 1 {
 		t.Errorf("%d providers, want 1", n)
 	}
 	s.must(s.release(ref, driver.ReleaseParams{}), "Release")
-	s.window("after a release", "acme", long, t.unit, long)
+	s.window("after a release", "acme", long, t.unit)
 	ref = s.acquire(calling("acme", long/2))
-	s.window("after a claim of the released record", "acme", long, t.unit, long)
+	s.window("after a claim of the released record", "acme", long, t.unit)
 	s.must(s.complete(ref, success("done")), "Complete")
-	s.window("after completion", "acme", long, t.unit, long)
+	s.window("after completion", "acme", long, t.unit)
 }
 
 // began notes a failure unless the windows of acme and bank, which have run for
@@ -87,8 +87,8 @@ func (s *subject) began(when string, asked time.Time) {
 			s.Errorf("%s: %q: elapsed %v, want a window that begins anew", when, p.Name, p.Elapsed)
 		}
 	}
-	s.window(when, "acme", long, 0, long)
-	s.window(when, "bank", 2*long, 0, long)
+	s.window(when, "acme", long, 0)
+	s.window(when, "bank", 2*long, 0)
 }
 
 // cleanBeginsAnew: also the window of a provider that the claim does not name,
@@ -120,8 +120,8 @@ func windowsGoOnInDoubt(t *trial) {
 		s.inDoubt(how, calling("acme", long), calling("bank", 2*long))
 		t.pass(2 * t.unit)
 		s.claimed(driver.TakenOver, calling("acme", long))
-		s.window("a claim of a record in doubt ("+name+")", "acme", long, 2*t.unit, long)
-		s.window("a claim of a record in doubt ("+name+")", "bank", 2*long, 2*t.unit, long)
+		s.window("a claim of a record in doubt ("+name+")", "acme", long, 2*t.unit)
+		s.window("a claim of a record in doubt ("+name+")", "bank", 2*long, 2*t.unit)
 	}
 }
 
@@ -238,7 +238,7 @@ func lateNotExecuted(t *trial) {
 		s.unchanged(before, "\"not executed\" on a record that is not in doubt")
 		more := driver.AnnotateParams{NotExecuted: true, Refs: refs("a"), Audit: audit(operator, "no charge")}
 		s.must(s.annotate(ref, more), "Annotate with more")
-		s.window("\"not executed\" with a reference", "acme", long, 2*t.unit, long)
+		s.window("\"not executed\" with a reference", "acme", long, 2*t.unit)
 		s.wantRefs("\"not executed\" with a reference", refs("a")...)
 		s.audited("no charge", "Annotate with more")
 	}
