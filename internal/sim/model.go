@@ -242,18 +242,22 @@ func (m *model) annotate(ref driver.Ref, p *driver.AnnotateParams, now time.Time
 	if !m.current(ref, false) || m.phase != claimed {
 		return answer{err: driver.ErrLeaseLost, rule: A4}
 	}
+	had := len(m.refs)
 	for _, r := range p.Refs {
 		if !slices.Contains(m.refs, r) {
 			m.refs = append(m.refs, r)
 		}
 	}
-	if p.NotExecuted && (m.doubt || m.held) {
+	clears := p.NotExecuted && (m.doubt || m.held)
+	if clears {
 		m.doubt, m.held = false, false
 		for i := range m.providers {
 			m.providers[i].since = now
 		}
 	}
-	m.changedAt = now
+	if clears || len(m.refs) > had { // what is there already changes nothing, and keeps nothing longer
+		m.changedAt = now
+	}
 	return answer{change: true, rule: A4}
 }
 
