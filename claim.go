@@ -22,11 +22,11 @@ type Claim struct {
 	lease   // how long the answer may be trusted
 
 	token     uint64
-	takeover  bool
 	print     driver.Fingerprint // the record's
 	providers []driver.Provider  // the record's
 	state     atomic.Uint32      // the key's driver.State, as last seen
 	began     atomic.Bool        // the operation has begun, or the caller of Store.Claim may have
+	takeover  bool               // an earlier attempt may have had its effect
 	held      bool               // acquired; false beside ErrAlreadyDone and before
 	answered  bool               // the final write was made, or given up
 	open      bool               // running without a claim (FailOpen)
@@ -128,13 +128,13 @@ func (c *Claim) leaseContext() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.window == nil {
-		c.window, c.endIt = context.WithCancelCause(context.WithoutCancel(c.ctx))
+		c.window = newStoppable(context.WithoutCancel(c.ctx))
 		switch {
 		case c.settled:
 		case c.over != nil:
-			c.endIt(c.over)
+			c.window.stop(c.over)
 		case c.Remaining() == 0:
-			c.endIt(c.leaseLost(nil))
+			c.window.stop(c.leaseLost(nil))
 		}
 	}
 	return c.window

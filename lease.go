@@ -62,10 +62,9 @@ type lease struct {
 	told     bool  // the observer knows that the lease is lost
 	over     error // the provider's window has ended; of a claim from Store.Claim
 	timer    *time.Timer
-	op       *opContext              // the operation's; nil of a claim from Store.Claim
-	window   context.Context         //nolint:containedctx // ends with the trust window; made by Context
-	endIt    context.CancelCauseFunc // ends window
-	quit     context.CancelFunc      // ends a running renewal
+	op       *opContext         // the operation's; nil of a claim from Store.Claim
+	window   *stoppable         // ends with the trust window; made by Context
+	quit     context.CancelFunc // ends a running renewal
 }
 
 // margin is how much sooner than the backend we stop trusting a lease.
@@ -209,7 +208,7 @@ func (c *Claim) renewed(started time.Duration, err error) Event {
 	case err == nil:
 		c.trust(started)
 		if c.told && c.trustedAt(c.store.now()) { // the trust window had ended, and nobody has taken over
-			c.window, c.endIt, c.told = nil, nil, false
+			c.window, c.told = nil, false
 			c.store.meeting.enter(c)
 		}
 		if c.renewAt > 0 {
@@ -259,8 +258,8 @@ func (c *Claim) endRun(cause error) {
 		return
 	}
 	c.over = cause
-	if c.endIt != nil {
-		c.endIt(cause)
+	if c.window != nil {
+		c.window.stop(cause)
 	}
 }
 
@@ -269,8 +268,8 @@ func (c *Claim) endAll(cause error) {
 	if c.op != nil {
 		c.op.stop(cause)
 	}
-	if c.endIt != nil {
-		c.endIt(cause)
+	if c.window != nil {
+		c.window.stop(cause)
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 // bounded it costs nothing until somebody asks for its end: an operation that
 // never does has no use for a context of its own.
 type opContext struct {
-	parent context.Context //nolint:containedctx // it is a context
-	claim  *Claim
+	claim *Claim // its ctx is the parent
 
 	mu    sync.Mutex // held while inner is made, and while over is set
 	inner atomic.Pointer[stoppable]
@@ -26,14 +25,19 @@ type stoppable struct {
 	stop            context.CancelCauseFunc
 }
 
+func newStoppable(parent context.Context) *stoppable {
+	s := new(stoppable)
+	s.Context, s.stop = context.WithCancelCause(parent)
+	return s
+}
+
 // real returns the context that ends, made at the first call.
 func (o *opContext) real() *stoppable {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	inner := o.inner.Load()
 	if inner == nil {
-		inner = new(stoppable)
-		inner.Context, inner.stop = context.WithCancelCause(o.parent)
+		inner = newStoppable(o.claim.ctx)
 		if o.over.Load() {
 			inner.stop(context.Canceled)
 		}
@@ -60,7 +64,7 @@ func (o *opContext) end() {
 func (o *opContext) String() string { return "idem.Operation" }
 
 // Deadline implements context.Context.
-func (o *opContext) Deadline() (time.Time, bool) { return o.parent.Deadline() }
+func (o *opContext) Deadline() (time.Time, bool) { return o.claim.ctx.Deadline() }
 
 // Done implements context.Context.
 func (o *opContext) Done() <-chan struct{} { return o.real().Done() }
@@ -68,7 +72,7 @@ func (o *opContext) Done() <-chan struct{} { return o.real().Done() }
 // Err implements context.Context.
 func (o *opContext) Err() error {
 	if o.inner.Load() == nil && !o.over.Load() {
-		return o.parent.Err()
+		return o.claim.ctx.Err()
 	}
 	return o.real().Err()
 }
@@ -81,7 +85,7 @@ func (o *opContext) Value(key any) any {
 		return o.claim
 	}
 	if o.inner.Load() == nil && !o.over.Load() {
-		return o.parent.Value(key)
+		return o.claim.ctx.Value(key)
 	}
 	return o.real().Value(key)
 }

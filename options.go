@@ -140,11 +140,11 @@ type callOptions struct {
 	window                    time.Duration // what is left of the shortest provider's; 0: none
 	wait                      time.Duration
 	policy                    UnknownPolicy
+	neverRenewed              bool // a claim from Store.Claim
 	recover                   RecoverFunc
 	providers                 []driver.ProviderWindow
 	prints                    []driver.Fingerprint
 	report                    *Result
-	neverRenewed              bool // a claim from Store.Claim
 	store                     *Store
 }
 

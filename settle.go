@@ -21,7 +21,7 @@ func (s *Store) run(ctx context.Context, c *Claim, op operation) (Result, error)
 		}
 	}()
 	under := &c.under
-	under.parent, under.claim = ctx, c
+	under.claim = c
 	defer under.end()
 	c.keep(under)
 	switch {

@@ -46,7 +46,7 @@ type record struct {
 	// copied for callers after the mutex was given back.
 	outcome  driver.Outcome
 	revision uint64
-	audit    driver.Audit
+	audit    *driver.Audit // nil: nobody changed it by hand
 
 	leaseUntil time.Time // claimed: the claim is exclusive until then
 	claimedAt  time.Time
@@ -132,22 +132,26 @@ func (r *record) addRefs(refs []driver.ProviderRef) (added bool) {
 // setAudit stores a with the time of the backend; nil stores nothing.
 func (r *record) setAudit(a *driver.Audit, now time.Time) {
 	if a != nil {
-		r.audit = driver.Audit{By: strings.Clone(a.By), Why: strings.Clone(a.Why), At: display(now)}
+		r.audit = &driver.Audit{By: strings.Clone(a.By), Why: strings.Clone(a.Why), At: display(now)}
 	}
 }
 
 // cost estimates what the record takes now.
 func (r *record) cost() int64 {
-	n := recordCost + len(r.key) + textCost(&r.fingerprint, &r.audit, &r.outcome, r.refs)
+	n := recordCost + len(r.key) + textCost(&r.fingerprint, r.audit, &r.outcome, r.refs)
 	for _, p := range r.providers {
 		n += providerCost + len(p.name)
 	}
 	return int64(n)
 }
 
-// textCost counts what both a stored record and a snapshot point to.
+// textCost counts what both a stored record and a snapshot point to. There may
+// be no audit.
 func textCost(f *driver.Fingerprint, a *driver.Audit, o *driver.Outcome, refs []driver.ProviderRef) int {
-	n := len(f.KeyID) + len(a.By) + len(a.Why) + len(o.Value) + len(o.Codec) + len(o.Code) + len(o.Message)
+	n := len(f.KeyID) + len(o.Value) + len(o.Codec) + len(o.Code) + len(o.Message)
+	if a != nil {
+		n += len(a.By) + len(a.Why)
+	}
 	for _, ref := range refs {
 		n += refCost + len(ref.Provider) + len(ref.Ref)
 	}
@@ -167,9 +171,12 @@ func (r *record) show(rec *driver.Record, now time.Time) {
 	*rec = driver.Record{
 		Key: r.key, State: r.state(now), Held: r.held, Doubt: r.doubt,
 		Owner: r.owner, Token: r.token, Attempt: r.attempt, Fingerprint: r.fingerprint,
-		Refs: slices.Clone(r.refs), Outcome: r.outcome, Audit: r.audit,
+		Refs: slices.Clone(r.refs), Outcome: r.outcome,
 		Format: driver.FormatVersion, Revision: r.revision,
 		ClaimAge: now.Sub(r.claimedAt), ClaimedAt: display(r.claimedAt),
+	}
+	if r.audit != nil {
+		rec.Audit = *r.audit
 	}
 	for _, p := range r.providers {
 		rec.Providers = append(rec.Providers, driver.Provider{Name: p.name, Window: p.window, Elapsed: now.Sub(p.since)})
