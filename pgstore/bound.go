@@ -113,7 +113,7 @@ func (t *bound) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Claim
 	if t.closed {
 		return nil, fmt.Errorf("pgstore: %w: the transaction has ended", driver.ErrUnavailable)
 	}
-	if t.begin != nil && t.b.known.has(p.Key) {
+	if t.begin != nil && t.b.met.Has(p.Key) {
 		if res, ok := t.b.shortcut(ctx, p); ok {
 			return res, nil
 		}

@@ -118,7 +118,7 @@ func (t *bound) commit(ctx context.Context) error {
 	switch {
 	case err == nil:
 		t.enter(done, nil)
-		t.b.known.add(t.params.Key)
+		t.b.met.Add(t.params.Key)
 		return nil
 	case errors.Is(err, pgx.ErrTxCommitRollback) || refused(err):
 		t.tx = tx

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/idem-go/idem/driver"
+	"github.com/idem-go/idem/internal/known"
 )
 
 var (
@@ -72,7 +73,7 @@ type Backend struct {
 	sql       *statements
 	retention time.Duration
 	lockWait  time.Duration
-	known     *known
+	met       *known.Set // keys that have a record, as far as this process has seen: see shortcut
 	listener  *listener
 	located   atomic.Pointer[location]
 }
@@ -105,7 +106,7 @@ func New(db DB, opts *Options) (*Backend, error) {
 	}
 	b := &Backend{
 		db: db, pool: &pool{db}, names: n, sql: newStatements(&n),
-		retention: o.Retention, lockWait: o.LockWait, known: newKnown(),
+		retention: o.Retention, lockWait: o.LockWait, met: known.New(),
 	}
 	b.listener = newListener(b.sql.listen, o.listen(db))
 	return b, nil

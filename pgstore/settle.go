@@ -113,7 +113,7 @@ func (b *Backend) complete(ctx context.Context, l link, ref driver.Ref, p *drive
 		return fail(ctx, err)
 	}
 	if done {
-		b.known.add(ref.Key)
+		b.met.Add(ref.Key)
 		return nil
 	}
 	r, err := b.refusal(ctx, l, ref)
