@@ -196,5 +196,8 @@ func adminError(ctx context.Context, about func(reason error, detail string, cau
 			return about(reason, detail, mask(err))
 		}
 	}
+	if errors.Is(err, errors.ErrUnsupported) { // of a wrapper whose inner backend lacks the interface
+		return about(ErrInvalidOption, "the backend cannot edit records", err)
+	}
 	return about(ErrUnavailable, detail, withCause(ctx, err))
 }

@@ -336,7 +336,14 @@ func TestEditsSayWhyTheyFailed(t *testing.T) {
 				require.Empty(t, w.events.kinds())
 			})
 		}
-		s := newStore(t, unwatched{memstore.New(nil)}, nil)
-		require.ErrorIs(t, call(t.Context(), s), errors.ErrUnsupported)
+		for what, backend := range map[string]driver.Backend{
+			"cannot":                unwatched{memstore.New(nil)},
+			"wraps one that cannot": faultstore.New(memstore.New(nil), faultstore.Fail(name, 0, errors.ErrUnsupported)),
+		} {
+			err := call(t.Context(), newStore(t, backend, nil))
+			require.ErrorIs(t, err, errors.ErrUnsupported, what)
+			require.ErrorIs(t, err, idem.ErrInvalidOption, what)
+			require.NotErrorIs(t, err, idem.ErrUnavailable, what)
+		}
 	}
 }

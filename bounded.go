@@ -75,10 +75,14 @@ func (b *bounded) Err() error {
 
 // Value implements context.Context. It goes through the context with the timer
 // once that exists, so that package context finds it there and derives from it
-// without a goroutine.
+// without a goroutine. A detached one never shows package context the parent: it
+// would find the parent's end, and its cause.
 func (b *bounded) Value(key any) any {
-	if inner := b.inner.Load(); inner != nil {
+	switch inner := b.inner.Load(); {
+	case inner != nil:
 		return inner.Value(key)
+	case b.detached:
+		return context.WithoutCancel(b.parent).Value(key)
 	}
 	return b.parent.Value(key)
 }

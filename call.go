@@ -127,12 +127,19 @@ func (s *Store) acquire(ctx context.Context, q *call) (replay bool, err error) {
 // runsIn returns the claim under which the key is running in this very context,
 // or nil. A context may outlive the claim it carries.
 func (q *request) runsIn(ctx context.Context) *Claim {
-	for r, ok := ClaimFrom(ctx); ok; r, ok = ClaimFrom(r.ctx) {
-		if r.store.meeting == q.store.meeting && r.stored == q.stored && r.runs() {
+	r, ok := ClaimFrom(ctx)
+	switch {
+	case !ok:
+		return nil
+	case r.store.meeting == q.store.meeting && r.stored == q.stored && r.runs():
+		return r
+	}
+	if around, ok := ctx.Value(aroundKey{}).(context.Context); ok {
+		if r := q.runsIn(around); r != nil {
 			return r
 		}
 	}
-	return nil
+	return q.runsIn(r.ctx)
 }
 
 // busyHere is the error for a key that r runs in this process.

@@ -41,6 +41,10 @@ type Claim struct {
 // claimKey is the context key of the claim a call runs under.
 type claimKey struct{}
 
+// aroundKey is the context key of the context that Claim.Context was given: its
+// claims run around those of the claim's own.
+type aroundKey struct{}
+
 // ClaimFrom returns the claim under which an operation runs. It reports false
 // outside one.
 func ClaimFrom(ctx context.Context) (*Claim, bool) {
@@ -97,11 +101,11 @@ func (c *Claim) Remaining() time.Duration {
 
 // Context returns a context that ends, with cause [ErrLeaseLost], when the
 // trust window does, and at once if the claim is not held. Renewals move its
-// end. With WithProvider it also ends, with cause [ErrMaxRun], with the shortest
-// provider's window. Settling the claim does not end it. The caller must call
+// end. It also ends with cause [ErrMaxRun]: with the shortest provider's window
+// (WithProvider), and, inside Execute, with MaxRun. Settling the claim does not end it. The caller must call
 // the CancelFunc.
 func (c *Claim) Context(parent context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(context.WithValue(parent, claimKey{}, c))
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.WithValue(parent, aroundKey{}, parent), claimKey{}, c))
 	if c.open {
 		return ctx, func() { cancel(context.Canceled) }
 	}

@@ -2,6 +2,9 @@ package idem_test
 
 import (
 	"context"
+	"fmt"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
 	"github.com/idem-go/idem/internal/faultstore"
+	"github.com/idem-go/idem/memstore"
 )
 
 // The tests of this file are about claims that their caller renews and settles.
@@ -320,6 +324,62 @@ func TestOnlyTheHolderSettlesAClaim(t *testing.T) {
 		return idem.Result{}, nil
 	})
 	require.NoError(t, err)
+}
+
+// Steps of one claim may be called from several goroutines: one outcome stands,
+// and the race detector has nothing to say.
+func TestAClaimMayBeSettledFromSeveralGoroutines(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, memstore.New(nil), &idem.Options{Observer: idem.Discard}) // nothing between that orders them
+	for i := range 200 {
+		key := strconv.Itoa(i)
+		c, err := s.Claim(t.Context(), key, lease)
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() { _ = s.Record(t.Context(), c, idem.Result{Value: []byte("7")}) })
+			wg.Go(func() { _ = s.RecordFailure(t.Context(), c, errPermanent) })
+			wg.Go(func() { _ = s.Release(t.Context(), c) })
+		}
+		wg.Wait()
+		rec, err := s.Inspect(t.Context(), key)
+		require.NoError(t, err)
+		require.NotEqual(t, driver.Claimed, rec.State)
+	}
+}
+
+// A context made of the claim under which an operation runs, with another parent,
+// ends when the operation's does: with the provider's window, or MaxRun.
+func TestTheContextOfARunningClaimEndsWithTheRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		opt  idem.ExecuteOption
+		want time.Duration
+	}{
+		"the provider's window": {idem.WithProvider("p", time.Minute), time.Minute},
+		"MaxRun":                {idem.WithMaxRun(2 * time.Minute), 2 * time.Minute},
+	} {
+		for _, late := range []bool{false, true} {
+			synctestWorld(t, fmt.Sprint(name, ", made late: ", late), func(t *testing.T) {
+				w := newWorld(t, nil, &idem.Options{Namespace: "n"})
+				line := newTimeline()
+				_, err := w.store.Execute(t.Context(), "k", func(ctx context.Context) (idem.Result, error) {
+					c, ok := idem.ClaimFrom(ctx)
+					require.True(t, ok)
+					if late {
+						<-ctx.Done()
+					}
+					under, cancel := c.Context(context.WithoutCancel(ctx))
+					defer cancel()
+					<-under.Done()
+					require.Equal(t, tc.want, line.now())
+					require.ErrorIs(t, context.Cause(under), idem.ErrMaxRun)
+					return idem.Result{}, nil
+				}, tc.opt)
+				require.NoError(t, err)
+			})
+		}
+	}
 }
 
 // C05: the write of an outcome may be repeated by the caller until it is heard.

@@ -3,6 +3,7 @@ package idem_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,21 @@ func TestEveryCallOfTheBackendHasABoundAndTheCallersValues(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A backend that asks for the cause of its context's end sees none of the caller's
+// in the bookkeeping after an operation, whatever it asks first.
+func TestTheFinalWriteShowsNoCauseOfTheCallersContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := newWorld(t, faultstore.At(faultstore.Complete, 0, faultstore.Fault{Before: context.Cause}), nil)
+		_, err := w.store.Execute(ctx, "k", func(context.Context) (idem.Result, error) {
+			cancel(errLeft)
+			return idem.Result{}, nil
+		})
+		require.NoError(t, err)
+	})
 }
 
 // The bookkeeping after an operation goes on when the caller's context ends

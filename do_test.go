@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -266,6 +267,36 @@ func TestDoReturnsTheValueBesideErrorsThatSayItRan(t *testing.T) {
 		_, err = idem.Do(t.Context(), newWorld(t, nil, nil).store, "k", func(context.Context, *idem.Claim) (string, error) { return "beside", errBoom })
 		require.ErrorIs(t, err, errBoom)
 	})
+}
+
+// What an operator resolved, or a recovery found, and was too large to keep has no
+// value in a replay: that is what the error says, and not that it cannot be decoded.
+func TestDoSaysOfAReplayedVerdictThatItsValueWasTooLarge(t *testing.T) {
+	t.Parallel()
+	large := idem.Recovered(idem.Result{Value: []byte(`"` + strings.Repeat("x", 50) + `"`)})
+	fails := func(context.Context, *idem.Claim) (string, error) { return "", idem.Unknown(errBoom) }
+	for name, settle := range map[string]func(w *world) error{
+		"resolved": func(w *world) error {
+			return w.store.Resolve(t.Context(), "k", w.record(t, "k").Token, idem.Resolution{Recovery: large})
+		},
+		"recovered": func(w *world) error {
+			_, err := idem.Do(t.Context(), w.store, "k", fails, idem.WithRecover(func(context.Context, *idem.Claim) (idem.Recovery, error) { return large, nil }))
+			require.ErrorIs(t, err, idem.ErrTooLarge)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, &idem.Options{MaxValue: 8})
+			_, err := idem.Do(t.Context(), w.store, "k", fails)
+			require.ErrorIs(t, err, errBoom)
+			_ = settle(w)
+			got, err := idem.Do(t.Context(), w.store, "k", fails)
+			require.ErrorIs(t, err, idem.ErrTooLarge)
+			require.NotErrorIs(t, err, idem.ErrNotDecoded)
+			require.Empty(t, got)
+		})
+	}
 }
 
 // Nothing of a run that lost its lease is handed out as if it counted.

@@ -227,6 +227,24 @@ func TestAnUnprotectedRunIsBoundedByMaxRunAlone(t *testing.T) {
 	})
 }
 
+// The provider's window is one more bound: a key of a provider that has forgotten
+// it protects nothing.
+func TestAnUnprotectedRunEndsWithTheProvidersWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, faultstore.Fail("", 0, errDown), &idem.Options{Namespace: "n", FailOpen: true})
+		line := newTimeline()
+		_, err := w.store.Execute(t.Context(), "k", func(ctx context.Context) (idem.Result, error) {
+			began := line.now()
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), idem.ErrMaxRun)
+			require.Equal(t, time.Minute, line.now()-began)
+			return idem.Result{}, ctx.Err()
+		}, idem.WithProvider("p", time.Hour), idem.WithProvider("q", time.Minute))
+		require.ErrorIs(t, err, idem.ErrMaxRun)
+	})
+}
+
 // Calls of this process for the same key still meet.
 func TestDuplicatesOfAnUnprotectedRunMeetIt(t *testing.T) {
 	t.Parallel()

@@ -80,8 +80,8 @@
 //	                        not run                     fix the caller
 //
 // An error of the operation comes back as it is, or inside one of these. When
-// the caller's context has ended, the error matches its cause too. Each is, or
-// wraps, an [*Error], whose Code has a section in docs/errors.md.
+// the caller's context has ended, the error matches its cause too, unless the
+// failure was recorded as the outcome. Each is, or wraps, an [*Error], whose Code has a section in docs/errors.md.
 //
 // # Choosing a backend
 //
@@ -162,7 +162,7 @@ func Do[T any](ctx context.Context, s *Store, key string, op func(context.Contex
 	switch {
 	case ran && (err == nil || !errors.Is(err, ErrLeaseLost)):
 		return value, err
-	case err != nil && (!res.Recovered || !errors.Is(err, ErrNotRecorded) && !errors.Is(err, ErrTooLarge)):
+	case err != nil && (!res.Recovered || res.Replayed || !errors.Is(err, ErrNotRecorded) && !errors.Is(err, ErrTooLarge)):
 		return zero, err
 	}
 	if failed := s.decode(q, res.Value, &value); failed != nil {

@@ -255,7 +255,6 @@ func (c *Claim) lose(err error) {
 func (c *Claim) endRun(cause error) {
 	if c.op != nil {
 		c.op.stop(cause)
-		return
 	}
 	c.over = cause
 	if c.window != nil {

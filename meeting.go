@@ -19,8 +19,9 @@ import (
 //	not recorded  everybody is refused; nobody may see a value that is not recorded
 //
 // A waiter that has the turn and is answered "in progress" (the claim is in
-// another process) keeps it, and asks again later. One that leaves without
-// becoming the runner passes it on.
+// another process) keeps it, and asks again later. If it finds the outcome,
+// everybody looks, as above; one that leaves with neither, and without becoming
+// the runner, passes the turn on.
 type meeting struct {
 	seed   maphash.Seed
 	shards [64]meetingShard
@@ -44,6 +45,7 @@ type queue struct {
 // waiter is one call that waits.
 type waiter struct {
 	signal chan signal // capacity 1; the latest signal replaces an older one
+	looks  bool        // was told to look; guarded by the shard's mutex
 }
 
 // signal tells a waiter what to do.
@@ -190,6 +192,18 @@ func (m *meeting) quit(c *request, w *waiter) {
 	}
 }
 
+// found tells the others to look too, because w, which had the turn, has found
+// the outcome that was recorded in another process. Those who look do not tell
+// again.
+func (m *meeting) found(c *request, w *waiter) {
+	sh := c.place
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if q := sh.waiting[c.stored]; q.turn == w && !w.looks {
+		q.tell(signalLook)
+	}
+}
+
 // keepTurn reports whether w, which was answered "in progress", has the turn. It
 // takes it if nobody has.
 func (m *meeting) keepTurn(c *request, w *waiter) bool {
@@ -197,6 +211,7 @@ func (m *meeting) keepTurn(c *request, w *waiter) bool {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	q := sh.waiting[c.stored]
+	w.looks = false
 	if q.turn == nil && sh.runner(c) == nil {
 		q.turn = w
 	}
@@ -214,6 +229,7 @@ func (q *queue) pass() {
 // tell signals all waiters. The turn is nobody's: each asks for itself or goes.
 func (q *queue) tell(s signal) {
 	for _, w := range q.waiters {
+		w.looks = s == signalLook
 		w.tell(s)
 	}
 }

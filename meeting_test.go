@@ -111,6 +111,14 @@ func TestANestedCallForTheSameKeyIsInProgressAtOnce(t *testing.T) {
 					inner(ctx)
 				}
 			},
+			"under a claim that was made outside": func(ctx context.Context, s *idem.Store, inner func(ctx context.Context)) {
+				c, err := s.Claim(context.WithoutCancel(t.Context()), "other", lease)
+				if err == nil {
+					ctx, cancel := c.Context(ctx)
+					defer cancel()
+					inner(ctx)
+				}
+			},
 		} {
 			synctestWorld(t, w.name+"/"+name, func(t *testing.T) {
 				world := newWorld(t, nil, nil)

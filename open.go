@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/idem-go/idem/driver"
 )
@@ -20,6 +21,7 @@ func (s *Store) runOpen(ctx context.Context, q *call, op operation) (Result, err
 	}
 	c.claimed = s.now()
 	c.granted = c.claimed
+	c.opts.window = windowLeft(c.opts.providers, func(p driver.ProviderWindow) time.Duration { return p.Window })
 	c.trust(c.claimed)
 	if r := s.meeting.enter(c); r != nil { // somebody runs the key here by now
 		if !c.applied {

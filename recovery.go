@@ -12,11 +12,13 @@ import (
 type ProviderRef = driver.ProviderRef
 
 // RecoverFunc finds out how an earlier attempt ended, by asking the provider:
-// with c.ProviderKey, with the references in c.Refs. It runs under a claim, with
-// the lease renewed, before the operation may run again. It must not repeat the
-// effect. If it returns an error, or the zero Recovery, the key is held.
+// with c.ProviderKey, with the references in c.Refs. It runs under a claim,
+// before the operation may run again. It must not repeat the effect. If it
+// returns an error, or the zero Recovery, the key is held.
 //
-// ctx ends with the lease and with MaxRun, as an operation's does.
+// Inside Execute and Do the lease is renewed, and ctx ends with it and with
+// MaxRun, as an operation's does. Inside [Store.Claim] nothing renews it but
+// c.Renew, and ctx ends with the lease.
 type RecoverFunc func(ctx context.Context, c *Claim) (Recovery, error)
 
 // Recovery is the verdict over an attempt whose end was unknown. The zero value
@@ -58,7 +60,7 @@ func NotExecuted() Recovery { return Recovery{verdict: verdictNotExecuted} }
 func (s *Store) recover(ctx context.Context, c *Claim) (settled bool, res Result, err error) {
 	v, failed := c.opts.recover(ctx, c)
 	if failed != nil || v.verdict != verdictNotExecuted {
-		res, err = s.settleVerdict(ctx, c, v, failed)
+		res, err = s.settleVerdict(c.ctx, c, v, failed) // ctx is the recovery's, and may have ended
 		return true, res, err
 	}
 	if err := s.notExecuted(ctx, c); err != nil {
@@ -143,7 +145,7 @@ func (s *Store) notExecuted(ctx context.Context, c *Claim) error {
 
 // windowLeft is what is left of the shortest provider's window; 0 without a
 // provider, else positive.
-func windowLeft(providers []driver.Provider, left func(driver.Provider) time.Duration) time.Duration {
+func windowLeft[P any](providers []P, left func(P) time.Duration) time.Duration {
 	var least time.Duration
 	for i, p := range providers {
 		if l := min(max(left(p), 1), maxDuration); i == 0 || l < least {

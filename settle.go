@@ -218,7 +218,11 @@ func (s *Store) giveUp(ctx context.Context, c *Claim, p *driver.ReleaseParams) e
 	case errors.Is(err, driver.ErrLeaseLost):
 		return s.lost(ctx, c)
 	case err != nil:
-		s.observe(ctx, c, Event{Kind: EventNotReleased, Err: err})
+		kind := EventNotReleased
+		if p.Held { // how it ended is an outcome, and is lost
+			kind = EventNotRecorded
+		}
+		s.observe(ctx, c, Event{Kind: kind, Err: err})
 		e := c.error(ErrNotRecorded, "the key could not be released; it stays claimed until the lease ends", mask(err))
 		e.Effect = EffectUnknown
 		return e
@@ -235,7 +239,9 @@ func (s *Store) giveUp(ctx context.Context, c *Claim, p *driver.ReleaseParams) e
 // settled notes the answer to the final write. A claim that could not be
 // settled may be settled again by its caller.
 func (s *Store) settled(c *Claim, err error, how left) {
-	c.answered = true
+	if c.managed { // read by run alone; the caller of Store.Claim may settle from several goroutines
+		c.answered = true
+	}
 	switch {
 	case err == nil:
 		c.finish()
@@ -270,7 +276,7 @@ func (s *Store) lostWith(c *Claim, cause error) error {
 // notRecorded is the error, and the event, for an outcome that could not be
 // written.
 func (s *Store) notRecorded(ctx context.Context, c *Claim, err error) error {
-	e := c.error(ErrNotRecorded, "the key stays claimed until the lease ends", mask(err))
+	e := c.error(ErrNotRecorded, "the key stays claimed until the lease ends", withCause(ctx, mask(err)))
 	s.observe(ctx, c, Event{Kind: EventNotRecorded, Err: e})
 	return e
 }

@@ -116,7 +116,7 @@ func (s *Store) execute(ctx context.Context, q *call, op operation) (res Result,
 	replay, err := s.acquire(ctx, q)
 	switch {
 	case replay:
-		return q.result, err
+		res = q.result
 	case err == nil:
 		res, err = s.run(ctx, q.claim, op)
 	case s.failsOpen(ctx, q, err):

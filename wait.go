@@ -48,6 +48,9 @@ func (s *Store) wait(ctx context.Context, q *call, busy error) (bool, error) {
 		replay, err := s.ask(ctx, q) // not cut short by the bound: it may claim
 		var progress *InProgressError
 		if !errors.As(err, &progress) {
+			if replay {
+				s.meeting.found(&q.request, w)
+			}
 			return replay, err
 		}
 		busy = err

@@ -263,6 +263,36 @@ func TestAWaitEndsWithTheCallersContext(t *testing.T) {
 	})
 }
 
+// What is recorded in another process wakes everybody too: the one that asks finds
+// it and tells the others, who ask at once, and none of them a second time.
+func TestManyWaitersOnAnotherProcessFindTheOutcomeTogether(t *testing.T) {
+	t.Parallel()
+	const n, trip = 800, 5 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		a := newWorld(t, nil, nil)
+		w := newProcess(t, a.memory, faultstore.At(faultstore.Claim, 0, faultstore.Fault{
+			Before: func(context.Context) error { time.Sleep(trip); return nil },
+		}), nil)
+		first := a.execute(t.Context(), "k", takes(time.Minute, "1"))
+		synctest.Wait()
+		line := newTimeline()
+		waits := make([]<-chan ending, n)
+		for i := range waits {
+			waits[i] = w.execute(t.Context(), "k", forbidden(t), idem.WithWait(time.Hour))
+		}
+		time.Sleep(time.Minute - time.Second)
+		asked := w.faults.Count(faultstore.Claim)
+		for _, d := range waits {
+			end := <-d
+			require.NoError(t, end.err)
+			require.True(t, end.res.Replayed)
+		}
+		require.Less(t, line.now(), time.Minute+time.Second+10*trip, "a poll at most, and two round trips: not one after the other")
+		require.Less(t, w.faults.Count(faultstore.Claim)-asked, n+20)
+		<-first
+	})
+}
+
 // A waiter that leaves passes its turn on.
 func TestATurnIsPassedOnByAWaiterThatLeaves(t *testing.T) {
 	t.Parallel()
