@@ -57,6 +57,10 @@ test-short: ## What to run while editing: short tests, cached, no -race
 	$(GO) vet ./...
 	$(GO) test -short ./...
 
+.PHONY: oldest
+oldest: ## The short tests with the oldest Go that go.mod allows, which the go command fetches
+	GOTOOLCHAIN=go$$($(GO) mod edit -json | sed -n 's/.*"Go": "\(.*\)".*/\1/p') $(GO) test -count=1 -short ./...
+
 .PHONY: vet
 vet: ## go vet and go.mod, in every module
 	$(GO) vet ./...
@@ -166,7 +170,8 @@ fuzz: ## Every fuzz target for FUZZTIME
 	done <<<"$$list"
 
 .PHONY: nightly
-nightly: ## Tests again and again, NIGHTLY_FUZZ a fuzz target, NIGHTLY_SEEDS seeds, every mutant
+nightly: ## Tests again and again, the oldest Go, NIGHTLY_FUZZ a fuzz target, NIGHTLY_SEEDS seeds, every mutant
+	$(MAKE) oldest
 	$(GO) test -race -count=20 -shuffle=on -timeout=2h . ./memstore
 	$(GO) test -race -count=5 -shuffle=on -timeout=2h -p 1 ./redisstore ./pgstore ./internal/testenv
 	$(MAKE) fuzz FUZZTIME=$(NIGHTLY_FUZZ)
