@@ -179,6 +179,9 @@ func (s *Store) Check(ctx context.Context) error {
 	bound := &bounded{parent: ctx, timeout: s.opts.StoreTimeout}
 	defer bound.end()
 	err := s.checkBackend(bound)
+	if driver.OnlyWarnings(err) {
+		s.checked.Store(true) // the first call need not ask again
+	}
 	var finding *driver.Finding
 	if err == nil || errors.As(err, &finding) {
 		return err

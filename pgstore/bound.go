@@ -140,17 +140,16 @@ func (t *bound) claim(ctx context.Context, p *driver.ClaimParams, home location)
 		}
 		t.tx = tx
 	}
+	t.id = identity{}
 	a := attempt{b: t.b, l: t, p: p}
 	res, err = a.run(ctx)
-	if err == nil && (res.Fact == driver.Acquired || res.Fact == driver.TakenOver) {
-		if t.id.location == home {
-			t.keep(p)
-			return res, nil
-		}
+	strayed := t.id.location != (location{}) && t.id.location != home
+	switch {
+	case strayed || sqlState(err) == stateNoTable: // whatever its table says
 		res, err = nil, t.b.stray()
-	}
-	if sqlState(err) == stateNoTable {
-		err = t.b.stray()
+	case err == nil && (res.Fact == driver.Acquired || res.Fact == driver.TakenOver):
+		t.keep(p)
+		return res, nil
 	}
 	if failed := t.back(ctx); failed != nil && err == nil {
 		return nil, fail(ctx, failed)
@@ -180,15 +179,14 @@ func (t *bound) reader() link {
 // back undoes everything: the transaction, or what the caller's has had since
 // idem_claim.
 func (t *bound) back(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
 	if t.begin != nil {
 		tx := t.tx
 		t.tx = nil
 		if tx == nil {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, rollbackTimeout)
-		defer cancel()
 		return tx.rollback(ctx)
 	}
 	if !t.saved {

@@ -33,6 +33,9 @@ type server struct {
 // (I2). It warns where an acknowledged outcome may be lost by a crash.
 func (b *Backend) Check(ctx context.Context) error {
 	s, err := b.server(ctx)
+	if err == nil {
+		_, err = b.home(ctx) // or the first transaction of a caller would need a second connection to ask (C16)
+	}
 	if err != nil {
 		return fail(ctx, err)
 	}

@@ -83,7 +83,8 @@ func ExecuteTx(ctx context.Context, s *idem.Store, db Beginner, key string,
 // snapshot: begin a new one.
 //
 // The connection of tx is the only one that is used, but for the first call with
-// a Store, which compares the two databases. A fast tier before the table learns the
+// a Store, which asks what [idem.Store.Check] asks, and where the table is: call
+// Check before, or keep one connection free. A fast tier before the table learns the
 // outcome when somebody asks for it.
 func ExecuteInTx(ctx context.Context, s *idem.Store, tx pgx.Tx, key string,
 	op func(ctx context.Context, tx pgx.Tx) (idem.Result, error), opts ...idem.ExecuteOption,

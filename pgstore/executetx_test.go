@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
@@ -294,6 +295,52 @@ func TestATransactionElsewhereIsRefused(t *testing.T) {
 	}
 	require.Zero(t, l.happened(t, "k"))
 	require.Zero(t, value[int64](t, l.place, other, "SELECT count(*) FROM {records}"))
+}
+
+// A record of the same key in another database is no answer: neither its outcome
+// nor its claim.
+func TestATransactionElsewhereIsNotAnsweredByTheTableThere(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	name := "idem_test_" + testenv.Random(8)
+	testenv.PostgresExec(t, l.url, "CREATE DATABASE "+name)
+	t.Cleanup(func() { testenv.PostgresExec(t, l.url, "DROP DATABASE "+name+" WITH (FORCE)") })
+	other := l.place.pool(t, database(name))
+	l.exec(t, other, "CREATE SCHEMA "+l.schema)
+	require.NoError(t, l.backend(t, other).Migrate(t.Context()))
+	there := storeOver(t, l.backend(t, other), nil)
+	_, err := there.Execute(t.Context(), "done", plain("another's"))
+	require.NoError(t, err)
+	claim, err := there.Claim(t.Context(), "busy", time.Hour)
+	require.NoError(t, err)
+	for _, c := range txClients(other) {
+		for _, key := range []string{"done", "busy"} {
+			_, err := c.execute(t.Context(), l.store(t), key, l.pay(key))
+			require.ErrorIs(t, err, pgstore.ErrOtherDatabase, c.name+" "+key)
+			require.ErrorIs(t, err, idem.ErrUnavailable)
+			require.Zero(t, l.happened(t, key))
+		}
+	}
+	require.NoError(t, there.Release(t.Context(), claim))
+}
+
+// Once the Store is checked, a transaction of the caller's needs no connection but
+// its own, from the first call on (C16).
+func TestTheFirstTransactionOfACallerNeedsNoSecondConnection(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t, conns(1))
+	s := l.store(t)
+	require.True(t, driver.OnlyWarnings(s.Check(t.Context())))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tx, err := l.pool.Begin(ctx)
+	require.NoError(t, err)
+	res, err := pgstore.ExecuteInTx(ctx, s, tx, "k", func(context.Context, pgx.Tx) (idem.Result, error) {
+		return idem.Result{Value: []byte("7")}, nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, "7", string(res.Value))
+	require.NoError(t, tx.Commit(ctx))
 }
 
 // No call takes a second connection while it holds one (C16).

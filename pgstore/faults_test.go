@@ -141,6 +141,29 @@ func TestACommitThatNobodyAnswersForIsNotRecorded(t *testing.T) {
 	}
 }
 
+// A caller's transaction whose connection has gone silent is given up within a
+// bound of our own: the operation's error comes back.
+func TestATransactionOfTheCallerThatGoesSilentIsGivenUp(t *testing.T) {
+	t.Parallel()
+	l := newLedger(t)
+	proxy := tcpproxy.New(t, hostOf(t, l.url))
+	tx, err := l.poolAt(t, through(t, proxy, l.url)).Begin(t.Context())
+	require.NoError(t, err)
+	s := l.store(t)
+	done := make(chan error, 1)
+	go func() {
+		_, err := pgstore.ExecuteInTx(t.Context(), s, tx, "k", func(context.Context, pgx.Tx) (idem.Result, error) {
+			proxy.Stall()
+			return idem.Result{}, errDeclined
+		})
+		done <- err
+	}()
+	require.ErrorIs(t, receive(t, done, "the end of the call"), errDeclined)
+	proxy.Resume()
+	require.Error(t, tx.Commit(t.Context()))
+	require.Zero(t, value[int64](t, l.place, l.pool, "SELECT count(*) FROM {records}"))
+}
+
 // A server that does not answer is not waited for longer than the caller says, and
 // the key is usable once it answers again, whatever became of the claim (C26).
 func TestAServerThatStallsHoldsNobody(t *testing.T) {

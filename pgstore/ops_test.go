@@ -257,3 +257,21 @@ func TestTheBackendConformsOverTLS(t *testing.T) {
 	require.True(t, value[bool](t, p, pool, "SELECT ssl AND client_dn IS NOT NULL FROM pg_stat_ssl WHERE pid = pg_backend_pid()"))
 	storetest.Run(t, p.harness(pool))
 }
+
+// References are compared whole: one without a part is not contained in another.
+func TestAReferenceWithoutAPartIsItsOwn(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	b := p.backend(t, p.pool(t))
+	claim := &driver.ClaimParams{Key: "k", Owner: driver.Owner{1}, Lease: time.Hour, Retention: time.Hour, Take: driver.TakeAbsent}
+	res, err := b.Claim(t.Context(), claim)
+	require.NoError(t, err)
+	want := []driver.ProviderRef{{Provider: "a", Ref: "x"}, {Provider: "a"}, {Ref: "x"}}
+	for _, r := range append(want, want...) {
+		ref := driver.Ref{Key: "k", Owner: claim.Owner, Token: res.Record.Token}
+		require.NoError(t, b.Annotate(t.Context(), ref, &driver.AnnotateParams{Refs: []driver.ProviderRef{r}}))
+	}
+	rec, err := b.Inspect(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, want, rec.Refs)
+}

@@ -218,7 +218,8 @@ func (s *statements) settleTexts(n *names) {
 	// $4 references, $5 not executed, which is nothing new where nothing is in
 	// doubt, $6 to $8 audit
 	clears := "($5::boolean AND (t.held OR t.doubt))"
-	added := "pg_catalog.jsonb_array_elements($4::text::jsonb) WITH ORDINALITY n (r, i) WHERE NOT t.refs @> pg_catalog.jsonb_build_array(n.r)"
+	added := "pg_catalog.jsonb_array_elements($4::text::jsonb) WITH ORDINALITY n (r, i)" +
+		" WHERE NOT EXISTS (SELECT FROM pg_catalog.jsonb_array_elements(t.refs) h (r) WHERE h.r = n.r)"
 	s.annotate = update +
 		"refs = t.refs || COALESCE((SELECT pg_catalog.jsonb_agg(n.r ORDER BY n.i) FROM " + added + "), '[]'::jsonb)," +
 		" held = t.held AND NOT $5::boolean, doubt = t.doubt AND NOT $5::boolean," +

@@ -36,7 +36,7 @@ func (b *Backend) Watch(ctx context.Context, key string) (<-chan struct{}, error
 	}
 	reply, _, err := b.run(ctx, &b.scripts.watch, key, nil)
 	if err != nil {
-		b.hub.leave(ctx, w)
+		go b.hub.leave(ctx, w)
 		return nil, err
 	}
 	if reply != int64(1) {
@@ -69,6 +69,7 @@ type topic struct {
 type watcher struct {
 	name  string
 	hints chan struct{}
+	left  bool // it is to get no more hints; guarded by the hub's mutex
 }
 
 // hint tells the watcher. It waits for nobody.
@@ -84,30 +85,46 @@ func newHub(subscribe func(ctx context.Context) *redis.PubSub) *hub {
 }
 
 // join adds a watcher and waits until the server has confirmed that messages
-// will come. The caller must let it leave.
+// will come. The caller must let it leave. While the client opens a connection,
+// which may outlast ctx, the hub is busy: nobody waits for it with ctx in hand.
 func (h *hub) join(ctx context.Context, name string) (*watcher, error) {
 	w := &watcher{name: name, hints: make(chan struct{}, 1)}
-	t, err := h.add(ctx, w)
-	if err != nil {
-		h.leave(ctx, w)
-		return nil, err
-	}
+	joined := make(chan error, 1)
+	go func() { joined <- h.confirm(ctx, w) }()
+	var err error
 	select {
-	case <-t.ready:
-		err = t.err
+	case err = <-joined:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		h.leave(ctx, w)
+		go h.leave(ctx, w)
 		return nil, err
 	}
 	return w, nil
 }
 
+// confirm adds a watcher and waits for the server's confirmation.
+func (h *hub) confirm(ctx context.Context, w *watcher) error {
+	t, err := h.add(ctx, w)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-t.ready:
+		return t.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// add adds a watcher, unless it has left already.
 func (h *hub) add(ctx context.Context, w *watcher) (*topic, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if w.left {
+		return nil, context.Cause(ctx)
+	}
 	if h.pubsub == nil {
 		h.pubsub = h.subscribe(ctx)
 		go h.receive(context.WithoutCancel(ctx), h.pubsub)
@@ -127,6 +144,7 @@ func (h *hub) add(ctx context.Context, w *watcher) (*topic, error) {
 func (h *hub) leave(ctx context.Context, w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	w.left = true
 	t := h.topics[w.name]
 	if t == nil {
 		return

@@ -2,9 +2,11 @@ package redisstore_test
 
 import (
 	"context"
+	"net"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -251,4 +253,57 @@ func TestAWaiterIsWokenByAHint(t *testing.T) {
 	}, 20*time.Second, 5*time.Millisecond)
 	complete(t, there, ref, "7")
 	require.NoError(t, <-done)
+}
+
+// The connection of the hints breaks, and no new one can be opened: whoever waits
+// returns when it said it would, and so does a Watch.
+func TestAWatchReturnsWithItsContextWhileNoConnectionCanBeOpened(t *testing.T) {
+	t.Parallel()
+	server := testenv.OwnRedis(t, testenv.RedisConfig{})
+	var hangs atomic.Bool
+	hung, release := make(chan struct{}, 100), make(chan struct{})
+	b := open(t, connect(t, server.Addr(), func(o *redis.Options) {
+		o.PoolSize = 1
+		dial := redis.NewDialer(o)
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if hangs.Load() {
+				hung <- struct{}{}
+				<-release // whatever its context says
+			}
+			return dial(ctx, network, addr)
+		}
+	}))
+	s := store(t, b)
+	t.Cleanup(func() { close(release) })
+	for _, key := range []string{"a", "b"} {
+		_, err := s.Claim(t.Context(), key, time.Hour)
+		require.NoError(t, err)
+	}
+	_, err := b.Watch(t.Context(), driver.JoinKey("", "a"))
+	require.NoError(t, err)
+	hangs.Store(true)
+	_, err = server.Do(t.Context(), "CLIENT", "KILL", "TYPE", "pubsub")
+	require.NoError(t, err)
+	<-hung
+
+	done := make(chan error, 2)
+	other := store(t, b)
+	go func() {
+		_, err := other.Execute(t.Context(), "b", func(context.Context) (idem.Result, error) { return idem.Result{}, nil }, idem.WithWait(200*time.Millisecond))
+		done <- err
+	}()
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, err := b.Watch(ctx, driver.JoinKey("", "b"))
+		done <- err
+	}()
+	for range 2 {
+		select {
+		case err := <-done:
+			require.Error(t, err)
+		case <-time.After(patience):
+			t.Fatal("it waits for a connection that does not come")
+		}
+	}
 }
