@@ -3,6 +3,7 @@ package pgstore_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -190,6 +191,52 @@ func TestAnotherLoopTakesOverFromALostConnection(t *testing.T) {
 	second.stop(t)
 	first.await(t, pgstore.PurgeTurn, 2)
 	first.stop(t)
+}
+
+// asked is a tracer that keeps what a connection was asked without an error.
+type asked struct {
+	mu  sync.Mutex
+	now string
+	all []string
+}
+
+func (a *asked) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now = q.SQL
+	return ctx
+}
+
+func (a *asked) TraceQueryEnd(_ context.Context, _ *pgx.Conn, q pgx.TraceQueryEndData) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q.Err == nil {
+		a.all = append(a.all, a.now)
+	}
+}
+
+// The server is to notice within a minute that the machine of the turn is gone, and
+// not after two hours.
+func TestTheTurnsConnectionIsKeptUnderWatchByTheServer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.pool(t)
+	trace := &asked{}
+	l := p.loop(t, "/watched", pgstore.PurgeLoopOptions{Connect: func(ctx context.Context) (*pgx.Conn, error) {
+		cfg, err := pgx.ParseConfig(p.url)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Tracer = trace
+		return pgx.ConnectConfig(ctx, cfg)
+	}})
+	l.await(t, pgstore.PurgePass, 1)
+	l.stop(t)
+	trace.mu.Lock()
+	defer trace.mu.Unlock()
+	for _, name := range []string{"tcp_keepalives_idle', '30'", "tcp_keepalives_interval', '10'", "tcp_keepalives_count', '3'"} {
+		require.Contains(t, strings.Join(trace.all, "\n"), name)
+	}
 }
 
 func TestTheEndOfItsContextStopsALoop(t *testing.T) {

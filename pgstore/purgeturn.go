@@ -16,6 +16,10 @@ const askTurn = 30 * time.Second
 // that ends with it.
 type turn struct{ conn *pgx.Conn }
 
+// keepalives lets the server notice within a minute that the turn's machine is gone.
+const keepalives = "SELECT pg_catalog.set_config('tcp_keepalives_idle', '30', false)," +
+	" pg_catalog.set_config('tcp_keepalives_interval', '10', false), pg_catalog.set_config('tcp_keepalives_count', '3', false)"
+
 // takeTurn opens a connection and asks for the turn: nil if another has it.
 func (l *purgeLoop) takeTurn(ctx context.Context) (_ *turn, err error) {
 	asking, cancel := context.WithTimeout(ctx, askTurn)
@@ -46,6 +50,10 @@ func (l *purgeLoop) takeTurn(ctx context.Context) (_ *turn, err error) {
 	if !got {
 		return nil, nil //nolint:nilnil // it is no error that another has the turn
 	}
+	// A machine that is gone without a word keeps the lock until the server notices,
+	// which by the defaults of most systems takes two hours. What cannot be set is
+	// left as it is.
+	_, _ = conn.Exec(asking, keepalives)
 	return t, nil
 }
 

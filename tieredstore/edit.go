@@ -10,9 +10,9 @@ import (
 
 // ErrStale says that a record was redacted or reset in the archive while the fast
 // tier did not answer: it may still serve the old copy, at most for
-// Options.Window. Repeat the call when the fast tier answers again; a repeated
-// Redact changes nothing in the archive, and a repeated Reset removes the copy
-// also when it finds the record changed.
+// Options.Window. Repeat the call when the fast tier answers again, until the error
+// is another or none; a repeated Redact changes nothing in the archive, and a
+// repeated Reset removes the copy also when it finds the record changed.
 var ErrStale = errors.New("the archive is changed, but the fast tier could not be told: call again")
 
 // Redact implements [driver.Editor]. See the package documentation for when the
@@ -36,9 +36,12 @@ func (b *Backend) edit(ctx context.Context, key string, p *driver.EditParams,
 	if !ok {
 		return errors.ErrUnsupported
 	}
-	_ = b.fast.delete(ctx, key, b.opts.RefillBound)
+	unreached := b.fast.delete(ctx, key, b.opts.RefillBound)
 	b.counts.edits.Add(1)
 	if err := change(editor, ctx, key, p); err != nil {
+		if unreached != nil && errors.Is(err, driver.ErrConflict) { // maybe a repeated Reset, whose copy is still there
+			return fmt.Errorf("%w; tieredstore: %w: %w", err, ErrStale, unnamed{unreached})
+		}
 		return err
 	}
 	if err := b.fast.delete(ctx, key, b.opts.RefillBound); err != nil {

@@ -22,17 +22,33 @@ func (f *fastTier) init(cache driver.Cache, timeout time.Duration, c *counts) {
 	f.breaker.start = time.Now()
 }
 
+// bounded is ctx for one call: no longer than the time-out, nor than half of what
+// is left to the caller, so that the archive has its share also when the tier does
+// not answer. fair reports whether the call has time enough to judge the tier by.
+func (f *fastTier) bounded(ctx context.Context) (_ context.Context, _ context.CancelFunc, fair bool) {
+	d := f.timeout
+	if deadline, ok := ctx.Deadline(); ok {
+		d = min(d, time.Until(deadline)/2)
+	}
+	bound, cancel := context.WithTimeout(ctx, d)
+	return bound, cancel, d >= f.timeout/fairShare
+}
+
+// fairShare is which part of the time-out a call must have had for its silence to
+// speak against the tier: a caller that is late opens no breaker for the others.
+const fairShare = 4
+
 // get returns the copy, or nil: whatever is not a copy is a miss.
 func (f *fastTier) get(ctx context.Context, key string) *driver.Record {
 	if !f.breaker.allow() {
 		f.counts.skipped.Add(1)
 		return nil
 	}
-	bound, cancel := context.WithTimeout(ctx, f.timeout)
+	bound, cancel, fair := f.bounded(ctx)
 	defer cancel()
 	f.counts.gets.Add(1)
 	rec, err := f.cache.Get(bound, key)
-	f.settle(ctx, err)
+	f.settle(ctx, fair, err)
 	if err != nil || rec == nil || !servable(rec, key) {
 		return nil
 	}
@@ -46,10 +62,10 @@ func (f *fastTier) put(ctx context.Context, rec *driver.Record, ttl time.Duratio
 		f.counts.skipped.Add(1)
 		return
 	}
-	bound, cancel := context.WithTimeout(ctx, f.timeout)
+	bound, cancel, fair := f.bounded(ctx)
 	defer cancel()
 	f.counts.puts.Add(1)
-	f.settle(ctx, f.cache.Put(bound, &driver.PutParams{Record: rec, TTL: ttl}))
+	f.settle(ctx, fair, f.cache.Put(bound, &driver.PutParams{Record: rec, TTL: ttl}))
 }
 
 // deletePatience is how many times longer than another call an edit waits for the
@@ -63,7 +79,7 @@ func (f *fastTier) delete(ctx context.Context, key string, refuse time.Duration)
 	defer cancel()
 	f.counts.deletes.Add(1)
 	err := f.cache.Delete(bound, key, refuse)
-	f.settle(ctx, err)
+	f.settle(ctx, true, err)
 	if errors.Is(err, driver.ErrInvalidKey) {
 		return nil // it can hold no copy either
 	}
@@ -74,12 +90,13 @@ func (f *fastTier) delete(ctx context.Context, key string, refuse time.Duration)
 func (f *fastTier) usable() bool { return f.breaker.closed() }
 
 // settle tells the breaker how a call ended. An answer is an answer, also "there
-// is none"; the end of the caller's own context says nothing about the tier.
-func (f *fastTier) settle(ctx context.Context, err error) {
+// is none"; the end of the caller's own context, or of a call that had no fair share
+// of the time-out, says nothing about the tier.
+func (f *fastTier) settle(ctx context.Context, fair bool, err error) {
 	switch {
 	case err == nil, errors.Is(err, driver.ErrNotFound), errors.Is(err, driver.ErrCorrupt), errors.Is(err, driver.ErrInvalidKey):
 		f.breaker.succeeded()
-	case ctx.Err() == nil:
+	case fair && ctx.Err() == nil:
 		f.counts.failures.Add(1)
 		f.breaker.failed()
 	}

@@ -86,6 +86,38 @@ func TestACallCostsAtMostTheFastTiersBound(t *testing.T) {
 	})
 }
 
+// C22: a fast tier that never answers, before callers who have less time than it may
+// take: the archive gets its share, and the breaker learns of it. Callers who have
+// next to nothing left are no judges of it.
+func TestAHungFastTierLeavesTheArchiveItsShare(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		deadline, store time.Duration
+		opens           bool
+	}{
+		"callers with 80 ms":       {80 * time.Millisecond, 0, true},
+		"StoreTimeout is as short": {time.Hour, 100 * time.Millisecond, true},
+		"callers with 10 ms":       {10 * time.Millisecond, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T) {
+				b := newBench(t, nil, &idem.Options{StoreTimeout: tc.store})
+				b.execute(t, "k")
+				b.fastFault.set(faultstore.At("", 0, faultstore.Fault{Before: faultstore.PauseUntil(nil)}))
+				for range 50 {
+					ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
+					res, err := b.store.Execute(ctx, "k", b.op)
+					cancel()
+					require.NoError(t, err)
+					require.True(t, res.Replayed)
+				}
+				require.Equal(t, tc.opens, b.tiers.Stats().Fast.Skipped > 0, "the breaker is open")
+			})
+		})
+	}
+}
+
 func TestADeadFastTierCostsOneCallASecond(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {

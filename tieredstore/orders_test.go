@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/idem-go/idem"
 	"github.com/idem-go/idem/driver"
 	"github.com/idem-go/idem/internal/faultstore"
 	"github.com/idem-go/idem/memstore"
@@ -328,8 +329,14 @@ func TestAnEditThatCannotReachTheFastTierSaysSo(t *testing.T) {
 		token = b.token(t, "r")
 		b.fastFault.set(down())
 		require.ErrorIs(t, b.store.Reset(t.Context(), "r", token, "asked"), tieredstore.ErrStale)
+		err := b.store.Reset(t.Context(), "r", token, "asked")
+		require.ErrorIs(t, err, idem.ErrConflict, "the token is another now")
+		require.ErrorIs(t, err, tieredstore.ErrStale, "and the copy is still there")
 		b.fastFault.set(nil)
-		require.Error(t, b.store.Reset(t.Context(), "r", token, "asked"), "the token is another now")
+		require.NotNil(t, b.copyOf(t, "r"))
+		err = b.store.Reset(t.Context(), "r", token, "asked")
+		require.ErrorIs(t, err, idem.ErrConflict)
+		require.NotErrorIs(t, err, tieredstore.ErrStale, "it is removed")
 		require.Nil(t, b.copyOf(t, "r"))
 		require.False(t, b.execute(t, "r").Replayed)
 	})

@@ -21,7 +21,7 @@ var (
 
 const (
 	defaultWindow      = 7 * 24 * time.Hour
-	defaultRetention   = 90 * 24 * time.Hour
+	defaultRetention   = 90 * 24 * time.Hour // at least: see withDefaults
 	defaultFastTimeout = 100 * time.Millisecond
 	defaultRefillBound = time.Minute
 )
@@ -32,20 +32,23 @@ type Options struct {
 	// default value is 7 days, or Retention if that is shorter.
 	Window time.Duration
 	// Retention is how long an outcome is kept where neither idem.Options nor the
-	// call says so ([driver.Retainer]). The default value is 90 days.
+	// call says so ([driver.Retainer]). The default value is 90 days, or the
+	// archive's if that is longer: an archive that keeps less needs this set too.
 	Retention time.Duration
-	// FastTimeout bounds each call of the fast tier, and the read of the archive
-	// after a completion, which is made for the fast tier's sake only. At least a
-	// millisecond. The default value is 100 milliseconds.
+	// FastTimeout bounds each call of the fast tier, which also gets no more than
+	// half of what the caller's context has left, and the read of the archive after a
+	// completion, which is made for the fast tier's sake only. At least a millisecond. The default value is 100 milliseconds.
 	FastTimeout time.Duration
 	// RefillBound is how long no copy of a redacted or reset key is put. A reader
 	// puts its copy within half of it, or not at all, so it must be more than twice
-	// FastTimeout. The default value is one minute.
+	// FastTimeout. It must outlast a Redact or Reset of the archive with its
+	// time-out, and be the same in all processes that share the fast tier, those of
+	// operators too. The default value is one minute.
 	RefillBound time.Duration
 }
 
 // withDefaults returns the options with their defaults, or says which is wrong.
-func (o *Options) withDefaults() (Options, error) {
+func (o *Options) withDefaults(archive driver.Backend) (Options, error) {
 	var out Options
 	if o != nil {
 		out = *o
@@ -58,7 +61,11 @@ func (o *Options) withDefaults() (Options, error) {
 			return out, fmt.Errorf("tieredstore: New: %s is %v: it must be 0 (the default) or at least 1ms", d.name, d.value)
 		}
 	}
-	out.Retention = or(out.Retention, defaultRetention)
+	keeps := defaultRetention
+	if r, ok := driver.As[driver.Retainer](archive); ok {
+		keeps = max(keeps, r.DefaultRetention()) // nothing is forgotten sooner than by the archive alone
+	}
+	out.Retention = or(out.Retention, keeps)
 	out.Window = or(out.Window, min(defaultWindow, out.Retention))
 	out.FastTimeout = or(out.FastTimeout, defaultFastTimeout)
 	out.RefillBound = or(out.RefillBound, defaultRefillBound)
@@ -101,7 +108,7 @@ func New(fast driver.Cache, archive driver.Backend, opts *Options) (*Backend, er
 	if fast == nil || archive == nil {
 		return nil, errors.New("tieredstore: New: a tier is nil")
 	}
-	o, err := opts.withDefaults()
+	o, err := opts.withDefaults(archive)
 	if err != nil {
 		return nil, err
 	}

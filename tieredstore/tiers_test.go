@@ -250,6 +250,8 @@ func TestTheOptionalInterfacesAreTheArchivesOrItsOwn(t *testing.T) {
 	require.Same(t, archive, b.Unwrap())
 	require.Equal(t, time.Hour, b.DefaultRetention())
 	require.Equal(t, 90*day, over(t, memory(), archive, nil).DefaultRetention())
+	kept := over(t, memory(), over(t, memory(), archive, &tieredstore.Options{Retention: 400 * day}), &tieredstore.Options{Window: time.Minute})
+	require.Equal(t, 400*day, kept.DefaultRetention(), "an archive that keeps more is not cut short")
 	_, lists := driver.As[driver.Lister](b)
 	_, purges := driver.As[driver.Purger](b)
 	_, watches := driver.As[driver.Watcher](b)
