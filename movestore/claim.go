@@ -3,6 +3,7 @@ package movestore
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/idem-go/idem/driver"
 )
@@ -12,19 +13,20 @@ import (
 // Both claims in the old store and then in the new one. NewAlone claims in the new
 // one, reads the old one, and claims there too if a record is not settled in it.
 // In both, whatever the second store says against it gives the first claim back;
-// and an outcome in either is the answer.
+// and an outcome in either is the answer. A key that only the second store has is
+// compared there before the first gets a record of it.
 func (b *Backend) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.ClaimResult, error) {
 	first, second, err := b.params(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	res, err := b.first.Claim(ctx, first)
+	res, err := b.claimFirst(ctx, first)
 	if err != nil || res == nil {
 		return res, err
 	}
 	switch res.Fact {
 	case driver.Acquired, driver.TakenOver:
-	case driver.Held: // the outcome may have reached the other store only
+	case driver.Held, driver.Mismatch: // the outcome may have reached the other store only
 		return b.orOutcome(ctx, p, res)
 	default:
 		return res, nil
@@ -34,6 +36,42 @@ func (b *Backend) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Cla
 		return c.look(ctx, second)
 	}
 	return c.second(ctx, second)
+}
+
+// claimFirst claims in the first store. Before that makes a record, it looks whether
+// the other store has the key for another request: a fingerprint that is once in a
+// record stays there (I5), and would refuse the request that the key stands for.
+func (b *Backend) claimFirst(ctx context.Context, p *driver.ClaimParams) (*driver.ClaimResult, error) {
+	if !p.Take.Has(driver.TakeAbsent) {
+		return b.first.Claim(ctx, p)
+	}
+	there := *p
+	there.Take &^= driver.TakeAbsent
+	res, err := b.first.Claim(ctx, &there)
+	if !errors.Is(err, driver.ErrNotFound) {
+		return res, err
+	}
+	rec, err := b.other.Inspect(ctx, p.Key)
+	switch {
+	case errors.Is(err, driver.ErrNotFound):
+		return b.first.Claim(ctx, p)
+	case err != nil: // nothing runs while nobody knows
+		return nil, err
+	}
+	equal, known := rec.Fingerprint.Match(p.Fingerprints)
+	switch {
+	case !known:
+		return nil, fmt.Errorf("movestore: %w: no fingerprint key has the id of the stored one", driver.ErrCorrupt)
+	case !equal:
+		res := &driver.ClaimResult{Fact: driver.Mismatch, Record: *rec}
+		res.Record.Outcome = driver.Outcome{} // of another request
+		return res, nil
+	case p.Print().IsZero() && !rec.Fingerprint.IsZero(): // the new record is of the same request
+		there = *p
+		there.Fingerprints = []driver.Fingerprint{rec.Fingerprint}
+		p = &there
+	}
+	return b.first.Claim(ctx, p)
 }
 
 // params are those for the first store and for the second. A token that an
@@ -180,6 +218,9 @@ func (c *claim) back(ctx context.Context, why error) error {
 	_, err := c.give(ctx, nil, &driver.ReleaseParams{Retention: c.p.Retention})
 	if err != nil {
 		return unsure(errors.Join(why, err))
+	}
+	if !driver.NoEffect(why) { // given back: the same owner has settled its claim, and must not ask again (I6)
+		return fmt.Errorf("movestore: %w: the other store: %w", driver.ErrUnavailable, why)
 	}
 	return why
 }

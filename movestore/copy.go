@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/idem-go/idem/driver"
@@ -98,13 +99,26 @@ func carries(there, rec *driver.Record) bool {
 	case rec.State.Completed():
 		return false
 	}
-	return (there.Doubt || there.State == driver.Unknown) && (there.Held || !rec.Held)
+	return (there.Doubt || there.State == driver.Unknown) && (there.Held || !rec.Held) &&
+		len(withRefs(there.Refs, rec.Refs)) == len(there.Refs) && windowsEnd(there.Providers, rec.Providers)
+}
+
+// windowsEnd reports whether no window of there lasts longer than that provider's
+// in old, but for what passes between two reads.
+func windowsEnd(there, old []driver.Provider) bool {
+	for _, p := range old {
+		i := slices.IndexFunc(there, func(q driver.Provider) bool { return q.Name == p.Name })
+		if i < 0 || there[i].Left() > max(p.Left(), 0)+time.Second {
+			return false
+		}
+	}
+	return true
 }
 
 // bring claims the key in the new store, looks at the old one again, and leaves
 // what it says.
 func (b *Backend) bring(ctx context.Context, rec *driver.Record, c *Copied) error {
-	ref, ok, err := b.hold(ctx, rec)
+	ref, there, ok, err := b.hold(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -123,18 +137,34 @@ func (b *Backend) bring(ctx context.Context, rec *driver.Record, c *Copied) erro
 		c.Outcomes++
 		return b.next().Complete(ctx, ref, &driver.CompleteParams{Outcome: rec.Outcome, Retention: b.keeps(rec)})
 	}
+	if !windowsEnd(there.Providers, rec.Providers) {
+		// A window cannot be shortened. It is forgotten, and begins with what is left
+		// of it. If this process dies between the two, the old store has the doubt.
+		if err := b.next().Release(ctx, ref, &driver.ReleaseParams{NotExecuted: true, Retention: b.keeps(rec)}); err != nil {
+			return err
+		}
+		least := *rec
+		least.Providers = withProviders(there.Providers, rec.Providers)
+		if ref, _, ok, err = b.hold(ctx, &least); err != nil {
+			return err
+		}
+		if !ok {
+			c.left(rec.Key)
+			return nil
+		}
+	}
 	if len(rec.Refs) > 0 {
 		if err := b.next().Annotate(ctx, ref, &driver.AnnotateParams{Refs: rec.Refs}); err != nil {
 			return err
 		}
 	}
 	c.Doubts++
-	return b.next().Release(ctx, ref, &driver.ReleaseParams{Held: rec.Held, Doubt: true, Retention: b.keeps(rec)})
+	return b.next().Release(ctx, ref, &driver.ReleaseParams{Held: rec.Held || there.Held, Doubt: true, Retention: b.keeps(rec)})
 }
 
-// hold claims the key of rec in the new store, whatever is recorded there. ok is
-// false if it is in use.
-func (b *Backend) hold(ctx context.Context, rec *driver.Record) (ref driver.Ref, ok bool, err error) {
+// hold claims the key of rec in the new store, whatever is recorded there. there is
+// its record then; ok is false if it is in use.
+func (b *Backend) hold(ctx context.Context, rec *driver.Record) (ref driver.Ref, there *driver.Record, ok bool, err error) {
 	p := &driver.ClaimParams{
 		Key: rec.Key, Lease: copyLease, Retention: b.keeps(rec),
 		Take: driver.TakeAbsent | driver.TakeReleased | driver.TakeDoubtful | driver.TakeUnknown | driver.TakeHeld,
@@ -146,14 +176,14 @@ func (b *Backend) hold(ctx context.Context, rec *driver.Record) (ref driver.Ref,
 		p.Providers = append(p.Providers, driver.ProviderWindow{Name: pr.Name, Window: max(pr.Left(), time.Millisecond)})
 	}
 	if _, err := rand.Read(p.Owner[:]); err != nil {
-		return ref, false, err
+		return ref, nil, false, err
 	}
 	res, err := b.next().Claim(ctx, p)
 	if err != nil {
-		return ref, false, err
+		return ref, nil, false, err
 	}
 	ok = res.Fact == driver.Acquired || res.Fact == driver.TakenOver
-	return driver.Ref{Key: rec.Key, Owner: p.Owner, Token: res.Record.Token}, ok, nil
+	return driver.Ref{Key: rec.Key, Owner: p.Owner, Token: res.Record.Token}, &res.Record, ok, nil
 }
 
 // keeps is how long the new store must keep what the old one has.

@@ -2,10 +2,10 @@
 // without a pause and without a second effect while processes of two deploys run
 // side by side: between Redis alone, Postgres alone, and tiers of them.
 //
-//	deploy 1   New(old, new, Both, nil)      claims in the old store and then in the new
-//	deploy 2   New(old, new, NewAlone, nil)  claims in the new one; reads the old one
-//	           until Left says that nothing is left there
-//	deploy 3   new, without this package     drops the old one
+//	deploy 1   New(old, new, Both)      claims in the old store and then in the new
+//	deploy 2   New(old, new, NewAlone)  claims in the new one; reads the old one
+//	           until Copy says that nothing is left there
+//	deploy 3   new, without this package  drops the old one
 //
 // Each deploy must be complete (no process of the one before is running, none
 // will be started) before the next but one begins: plain old beside Both, Both

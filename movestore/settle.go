@@ -3,6 +3,7 @@ package movestore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/idem-go/idem/driver"
 )
@@ -26,7 +27,7 @@ func (b *Backend) Complete(ctx context.Context, ref driver.Ref, p *driver.Comple
 
 // Release implements [driver.Backend]. A doubt is told to the first store first,
 // because it decides; what is free is freed there last, so that who claims it then
-// finds the other one free too.
+// finds the other one free too, unless that one did not answer.
 func (b *Backend) Release(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {
 	if p.Held || p.Doubt {
 		if err := b.first.Release(ctx, ref, p); err != nil {
@@ -34,10 +35,22 @@ func (b *Backend) Release(ctx context.Context, ref driver.Ref, p *driver.Release
 		}
 		return b.releaseOther(ctx, ref, p)
 	}
-	if err := b.releaseOther(ctx, ref, p); err != nil {
+	bound, cancel := half(ctx)
+	defer cancel()
+	unanswered := b.releaseOther(bound, ref, p)
+	if err := b.first.Release(ctx, ref, p); err != nil {
 		return err
 	}
-	return b.first.Release(ctx, ref, p)
+	return unanswered // the caller repeats it; who claims meanwhile finds the other one in progress
+}
+
+// half is ctx with half of what it has left, so that a store which does not answer
+// leaves the first one its share.
+func half(ctx context.Context) (context.Context, context.CancelFunc) {
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithTimeout(ctx, time.Until(deadline)/2)
+	}
+	return context.WithCancel(ctx)
 }
 
 func (b *Backend) releaseOther(ctx context.Context, ref driver.Ref, p *driver.ReleaseParams) error {

@@ -41,11 +41,14 @@ func TestWhateverIsNoCopyIsAMissAndIsOverwritten(t *testing.T) {
 	t.Parallel()
 	rdb := shared(t)
 	c := openCache(t, rdb, prefix())
-	rec := &driver.Record{Key: "k", State: driver.Succeeded, Token: 5, Revision: 1, Attempt: 1, Outcome: success("7"), RetentionLeft: time.Hour}
+	rec := &driver.Record{Key: "k", State: driver.Succeeded, Token: 5, Revision: 1, Attempt: 1, Outcome: success(strings.Repeat("7", 200)), RetentionLeft: time.Hour}
 	require.NoError(t, c.Put(t.Context(), &driver.PutParams{Record: rec, TTL: time.Hour}))
 	whole, err := rdb.Get(t.Context(), c.RedisKey("k")).Result()
 	require.NoError(t, err)
-	for _, garbage := range []string{"", "C", "x", whole[:len(whole)-30], whole[:33], "C" + strings.Repeat("\xff", 200), whole[:33] + "\x02" + whole[34:]} {
+	for _, garbage := range []string{
+		"", "C", "x", whole[:len(whole)-1], whole[:len(whole)-30], whole + "7", strings.Replace(whole, "77", "78", 1), whole[:120],
+		whole[:33], "C" + strings.Repeat("\xff", 200), whole[:33] + "\x02" + whole[34:],
+	} {
 		require.NoError(t, rdb.Set(t.Context(), c.RedisKey("k"), garbage, time.Hour).Err())
 		_, err := c.Get(t.Context(), "k")
 		require.ErrorIs(t, err, driver.ErrNotFound, "%q", garbage)

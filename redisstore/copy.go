@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"time"
 
@@ -22,10 +23,12 @@ import (
 //	        appendTime), text fingerprint key id, sum (32), number of providers (4), of
 //	        references (4), each of these, body (1), outcome's flags (1), texts codec,
 //	        seal key id, code, message, who, why; the value
+//	        end: CRC-32C of all from the version on (4)
 const (
 	copyMark    = 'C'
 	deletedMark = 'D' // a marker of Delete is this byte alone
 	copyVersion = 1
+	copyCheck   = 4 // bytes at the end
 	copyHead    = 33
 )
 
@@ -83,15 +86,24 @@ func encodeCopy(r *driver.Record) []byte {
 	for _, s := range [...]string{o.Codec, r.SealKeyID, o.Code, o.Message, r.Audit.By, r.Audit.Why} {
 		b = appendText(b, s)
 	}
-	return append(b, o.Value...)
+	b = append(b, o.Value...)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
+
+// castagnoli is the polynomial of the copies' check: a copy that was cut, or changed,
+// is none.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // decodeCopy reports false for whatever is no copy: the archive knows better.
 func decodeCopy(raw, key string, now uint64) (*driver.Record, bool) {
-	if len(raw) < copyHead+1 || raw[0] != copyMark || raw[copyHead] != copyVersion {
+	if len(raw) < copyHead+1+copyCheck || raw[0] != copyMark || raw[copyHead] != copyVersion {
 		return nil, false
 	}
-	d := decoder{s: raw[1:]}
+	end := len(raw) - copyCheck
+	if check := (&decoder{s: raw[end:]}).u32(); crc32.Checksum([]byte(raw[copyHead:end]), castagnoli) != check {
+		return nil, false
+	}
+	d := decoder{s: raw[1:end]}
 	r := &driver.Record{Key: key, Token: d.u64(), Revision: d.u64()}
 	age := max(0, since(d.u64(), now))
 	_, _ = d.u64(), d.byte() // get.lua has looked at the life
