@@ -73,7 +73,9 @@ type Options struct {
 	// The default is false.
 	FailOpen bool
 
-	// Codec encodes the values of [Do]. The default is JSON.
+	// Codec encodes the values of [Do]. The default is JSON. Its ID is stored with
+	// each value: 1 to 128 bytes of UTF-8 without control characters, the same for
+	// ever.
 	Codec Codec
 	// Errors revives sentinels when a recorded failure is replayed: by the code
 	// that their Code() string method, or the recorded error's, gave. The
@@ -209,7 +211,7 @@ func WithRetention(d time.Duration) ExecuteOption {
 	}
 }
 
-// WithWait waits up to max for a running duplicate instead of returning
+// WithWait waits up to limit for a running duplicate instead of returning
 // [ErrInProgress]. It bounds the wait alone, not the operation. Zero does not
 // wait.
 func WithWait(limit time.Duration) ExecuteOption {
@@ -332,6 +334,7 @@ func (o *Options) withDefaults(b driver.Backend) (Options, error) {
 
 // checkSizes validates and completes what is not a duration.
 func (o *Options) checkSizes() error {
+	const maxCodecLen = 128
 	if o.MaxValue < 0 || o.MaxWaiters < 0 {
 		return invalidOption("MaxValue %d or MaxWaiters %d is negative", o.MaxValue, o.MaxWaiters)
 	}
@@ -346,6 +349,9 @@ func (o *Options) checkSizes() error {
 	}
 	if o.Codec == nil {
 		o.Codec = jsonCodec{}
+	}
+	if id := o.Codec.ID(); len(id) > maxCodecLen || checkText(id) != "" {
+		return invalidOption("Codec: the id %.64q is empty, longer than %d bytes, or has forbidden characters", id, maxCodecLen)
 	}
 	return nil
 }

@@ -89,6 +89,9 @@ func TestNewRefusesWhatIsOutOfBounds(t *testing.T) {
 		"long retry window":       {idem.Options{RetryWindow: aDay + 1}, []string{"24h0m0s", "24h0m0.000000001s"}},
 		"long namespace":          {idem.Options{Namespace: strings.Repeat("n", 129)}, []string{"Namespace", "128"}},
 		"control in namespace":    {idem.Options{Namespace: "a\nb"}, []string{"Namespace"}},
+		"codec without an id":     {idem.Options{Codec: named("")}, []string{"Codec"}},
+		"codec's id, NUL":         {idem.Options{Codec: named("a\x00b")}, []string{"Codec"}},
+		"codec's id, long":        {idem.Options{Codec: named(strings.Repeat("c", 129))}, []string{"Codec", "128"}},
 		"bad UTF-8 in namespace":  {idem.Options{Namespace: "a\xff"}, []string{"Namespace"}},
 		"fingerprint key, no id":  {idem.Options{FingerprintKeys: []idem.FingerprintKey{{Key: make([]byte, 16)}}}, []string{"FingerprintKeys"}},
 		"fingerprint key, short":  {idem.Options{FingerprintKeys: []idem.FingerprintKey{{ID: "k", Key: make([]byte, 15)}}}, []string{"FingerprintKeys", "16"}},
@@ -393,3 +396,10 @@ func TestNamespacesNeverShareARecord(t *testing.T) {
 		require.False(t, res.Replayed, "%q", pair)
 	}
 }
+
+// named is a codec of which New looks at the id only.
+type named string
+
+func (n named) ID() string                 { return string(n) }
+func (n named) Encode(any) ([]byte, error) { return nil, errBoom }
+func (n named) Decode([]byte, any) error   { return errBoom }

@@ -14,6 +14,9 @@ func (s *Store) replay(q *call, rec *driver.Record) (replay bool, err error) {
 	if !rec.State.Completed() || out.Failed != (rec.State == driver.Failed) || rec.Format > driver.FormatVersion {
 		return false, q.error(ErrCorrupt, "it is said to be completed, and does not look so", nil)
 	}
+	if rec.SealKeyID != "" && out.Body == driver.BodyKept { // a later release's: its bytes are not the value (I12)
+		return false, q.error(ErrCorrupt, fmt.Sprintf("its outcome is sealed with the key %q, and this release has none", rec.SealKeyID), nil)
+	}
 	q.codec = out.Codec
 	q.result = Result{Value: out.Value, Replayed: true, Recovered: out.Recovered, Token: rec.Token, RecordedAt: rec.RecordedAt}
 	if out.Failed {

@@ -124,7 +124,7 @@ func (t *bound) Claim(ctx context.Context, p *driver.ClaimParams) (*driver.Claim
 			return nil, fail(ctx, err)
 		}
 		res, err := t.claim(ctx, p, home)
-		again := t.begin != nil && repeatable(err) || try == 1 && errors.Is(err, ErrOtherDatabase)
+		again := t.begin != nil && (repeatable(err) || unprepared(err)) || try == 1 && errors.Is(err, ErrOtherDatabase)
 		if !again || try == repeats {
 			return res, err
 		}

@@ -275,7 +275,8 @@ func TestManyStoresShareAPoolingProxy(t *testing.T) {
 	require.Equal(t, int64(4*100+4*5), n.Load())
 }
 
-// C44 (b): a column that a later release adds disturbs nobody.
+// C44 (b): a column that a later release adds disturbs nobody, nor does another type
+// of one, for which the server refuses what it had prepared.
 func TestAnAddedColumnDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	for name, m := range modes() {
@@ -304,6 +305,11 @@ func TestAnAddedColumnDisturbsNobody(t *testing.T) {
 			p.exec(t, pool, "ALTER TABLE "+p.table+" ADD COLUMN later text")
 			p.exec(t, pool, "COMMENT ON TABLE "+p.table+" IS 'idem records, schema 2'")
 			calls("after")
+			for i, column := range []string{"codec", "fingerprint_key"} { // the view would forbid it
+				p.exec(t, pool, "DROP VIEW IF EXISTS "+p.schema+".idem_records_stats")
+				p.exec(t, pool, "ALTER TABLE "+p.table+" ALTER COLUMN "+column+" TYPE varchar(8000)")
+				calls(fmt.Sprint("another type ", i))
+			}
 			require.NoError(t, b.Validate(t.Context()))
 			require.NoError(t, b.Migrate(t.Context()), "an older release leaves a newer schema alone")
 			require.True(t, driver.OnlyWarnings(b.Check(t.Context())))
@@ -397,4 +403,24 @@ func TestAnUnreadableRecordRunsNothing(t *testing.T) {
 	res, err := p.backend(t, pool).List(t.Context(), &driver.ListParams{})
 	require.NoError(t, err)
 	require.Empty(t, res.Records)
+}
+
+// C61, I12: a value that a later release has sealed is no value for this one, which
+// can read the rest of the record.
+func TestASealedOutcomeIsNotReplayed(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	pool := p.pool(t)
+	var n atomic.Int64
+	_, err := storeOver(t, p.backend(t, pool), nil).Execute(t.Context(), "k", counting(&n, "x"))
+	require.NoError(t, err)
+	p.exec(t, pool, "UPDATE {records} SET seal_key = 'k1' WHERE key = $1", join("k"))
+	s := storeOver(t, p.backend(t, pool), nil)
+	_, err = s.Execute(t.Context(), "k", counting(&n, "x"))
+	require.ErrorIs(t, err, idem.ErrCorrupt)
+	require.ErrorContains(t, err, "sealed")
+	require.EqualValues(t, 1, n.Load())
+	rec, err := s.Inspect(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, "k1", rec.SealKeyID)
 }

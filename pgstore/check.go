@@ -18,6 +18,7 @@ type server struct {
 	recovery                  bool
 	readOnly, fsync, commit   string
 	fullPages, encoding       string
+	dates, bytes              string // how values look in text
 	usage                     bool
 	selects, inserts, updates bool
 	deletes                   bool
@@ -52,6 +53,8 @@ func (b *Backend) Check(ctx context.Context) error {
 	note(s.fsync == "off", driver.Warn, "postgres_fsync_off", "fsync is off: a crash of the server's machine may lose everything; set it on")
 	note(s.fullPages == "off", driver.Warn, "postgres_full_page_writes_off", "full_page_writes is off: a crash may tear pages; set it on unless the storage forbids that")
 	note(s.commit == "off", driver.Warn, "postgres_synchronous_commit_off", "synchronous_commit is off: a crash may lose the last outcomes, and their operations run again; set it on for this role")
+	note(!strings.HasPrefix(s.dates, "ISO") || s.bytes != "hex", driver.Warn, "postgres_text_format",
+		"DateStyle is %s and bytea_output %s: with QueryExecModeExec or QueryExecModeSimpleProtocol the client cannot read a record, and every call fails; set ISO and hex for this role", s.dates, s.bytes)
 	if !s.exists {
 		note(true, driver.Refuse, "postgres_no_table", "there is no table %s: run Migrate", b.names.table)
 		return errors.Join(found...)
@@ -89,13 +92,13 @@ func (b *Backend) server(ctx context.Context) (*server, error) {
 	}
 	set := func(name string) string { return c + "current_setting('" + name + "')" }
 	sql := "SELECT " + set("server_version_num") + "::bigint, " + c + "pg_is_in_recovery(), " + set("transaction_read_only") + ", " +
-		set("fsync") + ", " + set("synchronous_commit") + ", " + set("full_page_writes") + ", " + set("server_encoding") + ", " +
+		set("fsync") + ", " + set("synchronous_commit") + ", " + set("full_page_writes") + ", " + set("server_encoding") + ", " + set("DateStyle") + ", " + set("bytea_output") + ", " +
 		"r.oid IS NOT NULL, COALESCE(" + c + "has_schema_privilege(n.oid, 'USAGE'), false), " +
 		right("SELECT") + ", " + right("INSERT") + ", " + right("UPDATE") + ", " + right("DELETE") + ", " +
 		c + "obj_description(r.oid, 'pg_class') FROM (SELECT 1) one" +
 		" LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = $1::pg_catalog.text LEFT JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = $2::pg_catalog.text"
 	_, err := one(ctx, b.db, sql, []any{
-		&s.version, &s.recovery, &s.readOnly, &s.fsync, &s.commit, &s.fullPages, &s.encoding, &s.exists, &s.usage,
+		&s.version, &s.recovery, &s.readOnly, &s.fsync, &s.commit, &s.fullPages, &s.encoding, &s.dates, &s.bytes, &s.exists, &s.usage,
 		&s.selects, &s.inserts, &s.updates, &s.deletes, &s.comment,
 	}, []any{b.names.schema, b.names.bareTable})
 	if err != nil || !s.exists || !s.usage || !s.selects {

@@ -30,6 +30,8 @@ const (
 	stateStarting      = "57P03"
 	stateReadOnly      = "25006"
 	stateNoTable       = "42P01"
+	statePlanChanged   = "0A000" // "cached plan must not change result type"
+	stateNoStatement   = "26000"
 	stateNoRight       = "42501"
 )
 
@@ -114,7 +116,7 @@ func remedyFor(code string) string {
 	case stateNoTable:
 		return "run Migrate, or name the table and its schema in Options"
 	case stateNoRight:
-		return "the role needs SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema"
+		return "the role needs SELECT, INSERT, UPDATE and DELETE on the table, and USAGE on its schema; to migrate, CREATE on it"
 	case stateReadOnly:
 		return "this is a standby or a read-only session: connect to the primary"
 	}

@@ -63,11 +63,19 @@ func (l *pool) blocked(ctx context.Context, a *attempt) (*driver.ClaimResult, er
 // again repeats a statement while that makes sense.
 func again(send func() (bool, error)) (found bool, err error) {
 	for range repeats {
-		if found, err = send(); err == nil || !repeatable(err) {
+		if found, err = send(); err == nil || !repeatable(err) && !unprepared(err) {
 			break
 		}
 	}
 	return found, err
+}
+
+// unprepared: what the connection had prepared is not valid any more, because a
+// column has another type or the session was reset (C44). The client has dropped it,
+// so that the statement is prepared anew; nothing was applied.
+func unprepared(err error) bool {
+	code := sqlState(err)
+	return code == statePlanChanged || code == stateNoStatement
 }
 
 // one sends a statement and reads the first row of its answer; nil dest only

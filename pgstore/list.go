@@ -33,7 +33,11 @@ func (b *Backend) List(ctx context.Context, p *driver.ListParams) (*driver.ListR
 	if limit == 0 {
 		limit = defaultPage
 	}
-	rows, err := b.list(ctx, p, limit+1)
+	var rows []row
+	_, err := again(func() (found bool, err error) {
+		rows, err = b.list(ctx, p, limit+1)
+		return len(rows) > 0, err
+	})
 	if err != nil {
 		return nil, fail(ctx, err)
 	}

@@ -107,6 +107,17 @@ func TestCheckWarnsOfWhatACrashMayLose(t *testing.T) {
 	require.NoError(t, err, "a warning is no refusal")
 }
 
+// Roles may change how values look as text, which two modes of pgx read.
+func TestCheckWarnsOfTextThatTheClientCannotRead(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, value := range map[string]string{"datestyle": "German", "bytea_output": "escape"} {
+		err := p.backend(t, p.pool(t, func(c *poolConfig) { c.ConnConfig.RuntimeParams[name] = value })).Check(t.Context())
+		require.True(t, driver.OnlyWarnings(err))
+		require.ErrorContains(t, err, "postgres_text_format")
+	}
+}
+
 // I2: a server whose clock is behind the tokens that it holds must not issue
 // more.
 func TestCheckRefusesAClockBehindTheNewestToken(t *testing.T) {

@@ -49,7 +49,7 @@ func columns(t string) []string {
 // holds.
 func rareColumn(t string) string {
 	micros := func(column string) string {
-		return "(pg_catalog.date_part('epoch', " + t + column + ") * 1000000)::bigint"
+		return "CASE WHEN pg_catalog.isfinite(" + t + column + ") THEN (pg_catalog.date_part('epoch', " + t + column + ") * 1000000)::bigint END"
 	}
 	return "CASE WHEN " + t + "failed OR " + t + "audit_at IS NOT NULL OR " + t + "seal_key IS NOT NULL OR " + t + "providers <> '[]'::jsonb OR " +
 		t + "refs <> '[]'::jsonb THEN pg_catalog.json_build_object('c', " + t + "code, 'm', " + t + "message, 'k', " + t + "seal_key, 'b', " +
