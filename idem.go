@@ -81,13 +81,15 @@
 //
 // An error of the operation comes back as it is, or inside one of these. When
 // the caller's context has ended, the error matches its cause too, unless the
-// failure was recorded as the outcome. Each is, or wraps, an [*Error], whose Code has a section in docs/errors.md.
+// failure was recorded as the outcome. Each is, or wraps, an [*Error], whose Code
+// has a section in docs/errors.md.
 //
 // # Choosing a backend
 //
-// memstore keeps records in the process: for tests, for a single process, and
-// in front of others. A backend that several processes share implements package
-// driver; package storetest proves that it does.
+// memstore keeps records in the process: for tests and for a single process.
+// Processes share redisstore and pgstore; tieredstore puts a fast tier in front of
+// an archive, and movestore moves from one to another. Anything else implements
+// package driver; package storetest proves that it does.
 //
 // # Testing your code
 //

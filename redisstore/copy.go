@@ -87,12 +87,14 @@ func encodeCopy(r *driver.Record) []byte {
 		b = appendText(b, s)
 	}
 	b = append(b, o.Value...)
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+	return binary.BigEndian.AppendUint32(b, copySum(b))
 }
 
-// castagnoli is the polynomial of the copies' check: a copy that was cut, or changed,
+// copySum is the check of a copy, from its version on: one that was cut, or changed,
 // is none.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+func copySum[T []byte | string](s T) uint32 {
+	return crc32.Checksum([]byte(s), crc32.MakeTable(crc32.Castagnoli))
+}
 
 // decodeCopy reports false for whatever is no copy: the archive knows better.
 func decodeCopy(raw, key string, now uint64) (*driver.Record, bool) {
@@ -100,7 +102,7 @@ func decodeCopy(raw, key string, now uint64) (*driver.Record, bool) {
 		return nil, false
 	}
 	end := len(raw) - copyCheck
-	if check := (&decoder{s: raw[end:]}).u32(); crc32.Checksum([]byte(raw[copyHead:end]), castagnoli) != check {
+	if check := (&decoder{s: raw[end:]}).u32(); copySum(raw[copyHead:end]) != check {
 		return nil, false
 	}
 	d := decoder{s: raw[1:end]}

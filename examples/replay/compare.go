@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,13 +30,12 @@ func compare(ctx context.Context, cfg *config, stdin io.Reader, stdout io.Writer
 			return 2, err
 		}
 		r, err := execute(ctx, &one, o, stdin, shown)
-		if closed := o.close(context.WithoutCancel(ctx)); err == nil {
-			err = closed
-		}
-		if err != nil {
+		if err := errors.Join(err, o.close(context.WithoutCancel(ctx))); err != nil {
 			return 2, err
 		}
-		out.add(r)
+		if err := out.add(r); err != nil {
+			return 2, err
+		}
 		if s := r.status(); s == 1 || status == 0 {
 			status = s
 		}
@@ -46,11 +46,16 @@ func compare(ctx context.Context, cfg *config, stdin io.Reader, stdout io.Writer
 	return status, out.table(stdout)
 }
 
-func (c *comparison) add(r *report) {
+func (c *comparison) add(r *report) error {
+	if len(c.Stores) > 0 && r.Deliveries != c.Stores[0].Deliveries {
+		return fmt.Errorf("store %s read %d deliveries, the first one %d: -in must name a file that can be read again",
+			r.Store, r.Deliveries, c.Stores[0].Deliveries)
+	}
 	c.Deliveries += r.Deliveries
 	c.Doubled += r.Doubled
 	c.Lost += r.Lost
 	c.Stores = append(c.Stores, r)
+	return nil
 }
 
 // table writes the comparison for people.

@@ -66,7 +66,7 @@ func parseConfig(args []string, stderr io.Writer) (*config, error) {
 	f.StringVar(&c.policy, "policy", "rerun", "what to do after an unknown end: rerun, or hold until an operator has asked the provider")
 	f.DurationVar(&c.lease, "lease", 300*time.Millisecond, "how long a killed attempt blocks its key; at least "+minLease.String())
 	f.DurationVar(&c.wait, "wait", 0, "let a duplicate wait this long for the running one, instead of being delivered again later")
-	f.Var(&c.crash, "crash", "`share` of the attempts to kill after the provider charged and before that is recorded; -crash=0 kills none (default 0.01)")
+	f.Var(&c.crash, "crash", "`share` of the attempts to kill after the provider charged and before that is recorded; -crash=0 kills none")
 	f.BoolVar(&c.forgets, "provider-forgets", false, "the provider does not deduplicate")
 	f.DurationVar(&c.latency, "latency", time.Millisecond, "how long the provider takes on average")
 	f.IntVar(&c.sample, "sample", 2000, "first run this many deliveries without idem; 0 for none")

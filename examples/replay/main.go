@@ -81,15 +81,26 @@ func single(ctx context.Context, cfg *config, stdin io.Reader, stdout io.Writer,
 		return 2, err
 	}
 	out, err := execute(ctx, cfg, o, stdin, shown)
-	if err := errors.Join(err, o.close(context.WithoutCancel(ctx))); err != nil {
-		return 2, err
+	closed := o.close(context.WithoutCancel(ctx))
+	if err != nil {
+		return 2, errors.Join(err, closed)
 	}
 	if cfg.json {
 		err = writeJSON(stdout, out)
 	} else {
 		err = out.table(stdout)
 	}
-	return out.status(), err
+	return exit(out.status(), shown, errors.Join(err, closed))
+}
+
+// exit is the exit status of a run that has one. What went wrong afterwards is
+// told; it does not hide that an effect was doubled or an operation lost.
+func exit(status int, shown *progress, afterwards error) (int, error) {
+	if status == 0 || afterwards == nil {
+		return status, afterwards
+	}
+	shown.say("replay: %v", afterwards)
+	return status, nil
 }
 
 // execute runs what the command line asks for over an open store.
@@ -117,6 +128,11 @@ func (r *report) status() int {
 
 // write writes the deliveries to a file instead of running them.
 func write(cfg *config, stdin io.Reader, stderr io.Writer) error {
+	if from, err := os.Stat(cfg.in); err == nil {
+		if to, err := os.Stat(cfg.write); err == nil && os.SameFile(from, to) {
+			return fmt.Errorf("-write %s is the file of -in: it would be cut before it is read", cfg.write)
+		}
+	}
 	src, _, done, err := openSource(cfg, stdin)
 	if err != nil {
 		return err

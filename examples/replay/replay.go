@@ -73,9 +73,10 @@ func (r *replay) with(ctx context.Context, first source, total int, out *report)
 	for n := range r.cfg.passes {
 		src, done := first, func() error { return nil }
 		if n > 0 {
-			if src, total, done, err = openSource(r.cfg, r.stdin); err != nil {
+			if src, _, done, err = openSource(r.cfg, r.stdin); err != nil {
 				return err
 			}
+			total = int(out.Passes[0].Deliveries)
 		}
 		p := &pass{cfg: r.cfg, judge: h.judge, tally: &tally{}, spent: &spent, progress: r.progress}
 		p.start = r.guard(h, p.tally)
@@ -86,11 +87,26 @@ func (r *replay) with(ctx context.Context, first source, total int, out *report)
 		if err := errors.Join(err, done()); err != nil {
 			return err
 		}
+		if err := r.complete(f, out.Passes); err != nil {
+			return err
+		}
 		out.Passes = append(out.Passes, f)
 		out.figures = out.plus(f)
 	}
 	out.Overhead = overhead{First: spent.first.quantiles(), Replay: spent.replay.quantiles()}
 	return store.Close(ctx)
+}
+
+// complete says what a pass has left out, which its figures do not show.
+func (r *replay) complete(f figures, before []figures) error {
+	switch {
+	case len(before) > 0 && f.Deliveries != before[0].Deliveries:
+		return fmt.Errorf("pass %d read %d deliveries, the first one %d: -in must name a file that can be read again",
+			len(before)+1, f.Deliveries, before[0].Deliveries)
+	case r.cfg.restart != "" && f.Restarts == 0:
+		return fmt.Errorf("the deliveries ended before %s was killed: -restart needs more of them", r.cfg.restart)
+	}
+	return nil
 }
 
 // follow runs pass n and shows how far it is.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -178,6 +179,39 @@ func TestTheStatusTellsThatARunCouldNotBeMade(t *testing.T) {
 	end()
 	var stdout, stderr bytes.Buffer
 	require.Equal(t, 2, run(ended, nil, nil, &stdout, &stderr), "an interrupted run proves nothing")
+}
+
+// What a run has left out is no success.
+func TestAStreamThatCannotBeReadAgainOrEndsTooSoonIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "deliveries.ndjson")
+	var stdout, stderr bytes.Buffer
+	require.Zero(t, run(t.Context(), []string{"-generate", "300", "-write", path}, nil, &stdout, &stderr))
+	require.Equal(t, 2, run(t.Context(), []string{"-in", path, "-write", path}, nil, &stdout, &stderr))
+	require.Contains(t, stderr.String(), "-write")
+	status, r := runJSON(t, "-in", path, "-passes", "2", "-sample", "0")
+	require.Zero(t, status)
+	require.EqualValues(t, 600, r.Deliveries, "nothing was cut")
+
+	one := &replay{cfg: &config{}}
+	require.NoError(t, one.complete(figures{Deliveries: 300}, []figures{{Deliveries: 300}}))
+	require.ErrorContains(t, one.complete(figures{}, []figures{{Deliveries: 300}}), "read again", "-in named a pipe")
+	one.cfg.restart = "redis"
+	require.ErrorContains(t, one.complete(figures{Deliveries: 300}, nil), "-restart")
+	require.NoError(t, one.complete(figures{Deliveries: 300, Restarts: 1}, nil))
+}
+
+// A verdict is not hidden by what goes wrong after it.
+func TestAFailedCleanUpDoesNotHideADoubledEffect(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	status, err := exit(1, newProgress(&said), errors.New("the schema could not be dropped"))
+	require.NoError(t, err)
+	require.Equal(t, 1, status)
+	require.Contains(t, said.String(), "the schema could not be dropped")
+	_, err = exit(0, newProgress(&said), errors.New("the schema could not be dropped"))
+	require.Error(t, err)
 }
 
 // twoOwners is a backend without the live-claim test (I1): a key that is
